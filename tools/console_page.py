@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from penstock.console.acts import ACTS
-from penstock.console.pages import PAGES, ConsolePage
+from penstock.console.views import PAGES, ConsolePage
 from tools.tables import table
 
 OTHERS = {

@@ -42,10 +42,7 @@ class Backoff:
         self.present_trouble = ""  # the error that it waits on, in words; empty while it is well
 
     def active(self, *, rung: bool = True) -> float:
-        """Return the pause after a poll that found work: a short one, unless a bell announces more.
-
-        `rung`: a bell announced the work. If not, some publisher has no bell.
-        """
+        """Return the pause after a poll that found work: short, unless a bell announces more (`rung`: it did so)."""
         if rung and self._is_told():
             return self.idle()
         self._pause = self._polling.shortest_seconds
@@ -59,10 +56,7 @@ class Backoff:
         return self._pause * CHANCE.uniform(0.95, 1.0)
 
     def trouble(self, error: Exception) -> float:
-        """Log an error if it is new, with its traceback if it is not one of ours; return the pause.
-
-        The first lost connection is no trouble yet: a process that was paused loses its open connections.
-        """
+        """Log a new error, except the first lost connection, which a pause of the process causes; return the pause."""
         if isinstance(error, StoreUnreachable) and not self._has_lost and not self._logged_kind:
             self._logger.info("%s has lost its connection and opens another", self._name)
             self._has_lost = True

@@ -38,10 +38,7 @@ class SystemClock:
 
 
 class SteadyClock(SystemClock):
-    """The machine's clock at its creation, plus the time that has really passed since then.
-
-    So waits end on time even if the machine's clock is set forward or back.
-    """
+    """The machine's clock at its creation plus the time since, so that waits end on time when it is set."""
 
     __slots__ = ("_began_ms",)
 
@@ -72,10 +69,7 @@ def own_ms(clock: Clock) -> int | None:
 
 
 def host_ms(clock: Clock) -> int:
-    """Return monotonic milliseconds that all processes of a host share; or a test clock's.
-
-    They stand still while the machine sleeps, as its processes do, so a sleep ends no lease.
-    """
+    """Return monotonic milliseconds shared by a host, or a test clock's. They stop in sleep, so it ends no lease."""
     return int(clock.monotonic() * 1000)
 
 

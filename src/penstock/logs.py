@@ -15,25 +15,6 @@ from penstock.tracing import current_ids
 
 FORMATS = ("text", "json")
 LEVELS = ("debug", "info", "warning", "error")
-# The fields that our records may have; other programs may rely on the names.
-FIELDS = (
-    "group",
-    "handler",
-    "topic",
-    "partition",
-    "offset",
-    "key",
-    "id",
-    "type",
-    "attempt",
-    "attempts",
-    "retry_seconds",
-    "member",
-    "schedule",
-    "trace_id",
-    "span_id",
-    "error",
-)
 _OWN = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
 
 
@@ -92,9 +73,6 @@ class JsonFormatter(logging.Formatter):
 
     Usable in any logging configuration: `"()": "penstock.logs.JsonFormatter"` in `dictConfig`.
     """
-
-    def __init__(self) -> None:
-        super().__init__()
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line. A field without a JSON form is written as text, so no line is lost."""

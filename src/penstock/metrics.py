@@ -32,10 +32,7 @@ class SeriesKind(Enum):
 
 @dataclass(slots=True)
 class Buckets:
-    """The observations of one histogram, and their sum.
-
-    Each is counted once: under the lowest bound at or above it, or in the last place if it exceeds all.
-    """
+    """The observations of a histogram: each counted under the lowest bound at or above it, or last; and their sum."""
 
     counts: list[int] = field(default_factory=lambda: [0] * (len(BOUNDS) + 1))
     total: float = 0.0
@@ -51,10 +48,7 @@ class Series:
         self._noted: deque[tuple[Labels, float]] = deque()
 
     def note(self, amount: float, *labels: str) -> None:
-        """Note an increment or an observation; it is counted when the series is read or many are noted.
-
-        For counts that the caller's own thread makes once per event: counted together they cost a fraction.
-        """
+        """Note an amount, counted when the series is read or many are noted: counts of single events are cheap so."""
         self._noted.append((labels, amount))
         if len(self._noted) >= _MOST_NOTED:
             self._count_noted()
@@ -123,316 +117,185 @@ class Series:
             raise AssertionError(f"{self.name} takes the labels {self.labels}, not {tuple(labels)}") from None
 
 
-PUBLISHED = Series(
-    "penstock_published_total", SeriesKind.COUNTER, "Events staged in a caller's transaction.", ("topic",)
-)
-PUBLISH_SECONDS = Series(
-    "penstock_publish_seconds", SeriesKind.HISTOGRAM, "How long a call of publish or publish_many took."
-)
-SEQUENCED = Series("penstock_sequenced_total", SeriesKind.COUNTER, "Events moved from staging into the log.")
-_HANDLER = ("group", "handler")
-DELIVERED = Series("penstock_delivered_total", SeriesKind.COUNTER, "Records that were handled.", _HANDLER)
-PARKED = Series(
-    "penstock_parked_total", SeriesKind.COUNTER, "Failed attempts after which a record is retried later.", _HANDLER
-)
-DEAD = Series("penstock_dead_total", SeriesKind.COUNTER, "Records given up and kept as dead letters.", _HANDLER)
-PASSED_OVER = Series(
-    "penstock_passed_over_total",
-    SeriesKind.COUNTER,
-    "Records that a group has skipped because it has no handler for their type.",
-    ("group",),
-)
-UNDECODABLE = Series(
-    "penstock_undecodable_total",
-    SeriesKind.COUNTER,
-    "Records given up because their bytes could not be decoded for the handler; their keys continue.",
-    _HANDLER,
-)
-TRIMMED = Series(
-    "penstock_trimmed_total", SeriesKind.COUNTER, "Records that retention deleted from the log.", ("topic",)
-)
-PIPELINE_RECORDS = Series(
-    "penstock_pipeline_records_total",
-    SeriesKind.COUNTER,
-    "Records that a pipeline of this process has written to its destination.",
-    ("pipeline",),
-)
-PIPELINE_BATCH_SECONDS = Series(
-    "penstock_pipeline_batch_seconds", SeriesKind.HISTOGRAM, "How long a batch of a pipeline took.", ("pipeline",)
-)
-PIPELINE_INTERRUPTIONS = Series(
-    "penstock_pipeline_interruptions_total",
-    SeriesKind.COUNTER,
-    "Interruptions of a pipeline that were retried.",
-    ("pipeline",),
-)
-PIPELINE_LAG = Series(
-    "penstock_pipeline_lag_records",
-    SeriesKind.GAUGE,
-    "Records of the topic behind the last batch of a pipeline.",
-    ("store", "pipeline"),
-)
-UNREAD = Series(
-    "penstock_unread_records",
-    SeriesKind.GAUGE,
-    "Records in the log of a topic that no group reads.",
-    ("store", "topic"),
-)
-HANDLER_SECONDS = Series(
-    "penstock_handler_seconds", SeriesKind.HISTOGRAM, "How long a call of a handler took, per record.", _HANDLER
-)
-COMPLETED_BY_FALLBACK = Series(
-    "penstock_completed_by_fallback_total",
-    SeriesKind.COUNTER,
-    "Delivered records that only the fallback of their handler completed.",
-    _HANDLER,
-)
-FALLBACK_SECONDS = Series(
-    "penstock_fallback_seconds", SeriesKind.HISTOGRAM, "How long a call of a fallback took.", _HANDLER
-)
+def _counter(name: str, help: str, *labels: str) -> Series:
+    return Series(name, SeriesKind.COUNTER, help, labels)
+
+
+def _gauge(name: str, help: str, *labels: str) -> Series:
+    return Series(name, SeriesKind.GAUGE, help, labels)
+
+
+def _histogram(name: str, help: str, *labels: str) -> Series:
+    return Series(name, SeriesKind.HISTOGRAM, help, labels)
+
+
 _STORE = ("store",)
 _GROUP = ("store", "group")
-STAGED = Series(
-    "penstock_staged_records", SeriesKind.GAUGE, "Events that are not in the log yet, counted up to 100,000.", _STORE
+_HANDLER = ("group", "handler")
+
+PUBLISHED = _counter("penstock_published_total", "Events staged in a caller's transaction.", "topic")
+LISTENER_FAILURES = _counter(
+    "penstock_listener_failures_total", "Failed calls of a listener after a commit.", "listener"
 )
-OLDEST_STAGED = Series(
-    "penstock_oldest_staged_seconds",
-    SeriesKind.GAUGE,
-    "Age of the oldest event that could be in the log and is not, since it was published or due.",
-    _STORE,
-)
-SCHEDULED = Series(
-    "penstock_scheduled_records", SeriesKind.GAUGE, "Events scheduled for later, counted up to 100,000.", _STORE
-)
-PENDING = Series(
-    "penstock_pending_records", SeriesKind.GAUGE, "Records between a group's cursors and the end of the log.", _GROUP
-)
-OLDEST_PENDING = Series(
-    "penstock_oldest_pending_seconds",
-    SeriesKind.GAUGE,
-    "Age of the oldest record that a group's cursors have not passed; 0 without one.",
-    _GROUP,
-)
-DEAD_RECORDS = Series(
-    "penstock_dead_records", SeriesKind.GAUGE, "Dead letters of a group, counted up to 100,000.", _GROUP
-)
-WAITING_LANES = Series(
-    "penstock_waiting_lanes",
-    SeriesKind.GAUGE,
-    "Keys of a group that wait for a retry or their turn, counted up to 100,000.",
-    _GROUP,
-)
-HELD_LANES = Series(
-    "penstock_held_lanes", SeriesKind.GAUGE, "Keys of a group that wait for a person, counted up to 100,000.", _GROUP
-)
-ASSIGNED = Series(
-    "penstock_partitions_assigned", SeriesKind.GAUGE, "Partitions of a group that this process owns.", _GROUP
-)
-UNASSIGNED = Series(
-    "penstock_partitions_unassigned", SeriesKind.GAUGE, "Partitions of a group without a living owner.", _GROUP
-)
-SLOTS_ASSIGNED = Series(
-    "penstock_slots_assigned", SeriesKind.GAUGE, "Slots of the sequencer, of 256, that this process owns.", _STORE
-)
-SLOTS_UNASSIGNED = Series(
-    "penstock_slots_unassigned", SeriesKind.GAUGE, "Slots of the sequencer, of 256, without a living owner.", _STORE
-)
-MEMBERS = Series("penstock_members", SeriesKind.GAUGE, "Processes that are running on the store.", _STORE)
-MEASURED = Series(
-    "penstock_measured_timestamp_seconds",
-    SeriesKind.GAUGE,
-    "Time at which a worker of this process last measured the gauges of the store, in seconds since 1970.",
-    _STORE,
-)
-WORKERS = Series("penstock_workers", SeriesKind.GAUGE, "Workers of the store that run in this process.", _STORE)
-LEASE = Series(
-    "penstock_lease_seconds",
-    SeriesKind.GAUGE,
-    "Time left on this process's lease without another heartbeat; below 0 it has expired.",
-    _STORE,
-)
-LEASE_LAPSES = Series(
-    "penstock_lease_lapses_total", SeriesKind.COUNTER, "Heartbeats that came only after the lease had expired."
-)
-RUNNING_CALLS = Series(
-    "penstock_running_calls",
-    SeriesKind.GAUGE,
-    "Records of a group that handlers of this process are working on.",
-    _GROUP,
-)
-HUNG_CALLS = Series(
-    "penstock_hung_calls",
-    SeriesKind.GAUGE,
-    "Calls of a group in this process that hang in a thread beyond their timeout.",
-    _GROUP,
-)
-GIVEN_UP = Series(
-    "penstock_groups_given_up",
-    SeriesKind.GAUGE,
-    "1 while this process does not serve a group because too many of its calls hang, else 0.",
-    _GROUP,
-)
-LOOP_FAILURES = Series(
-    "penstock_loop_failures_total",
-    SeriesKind.COUNTER,
-    "Failed turns of a worker's loop, for instance while the store is unreachable; they are retried.",
-    ("loop",),
-)
-BUILD = Series("penstock_build_info", SeriesKind.GAUGE, "Always 1; its label is the running version.", ("version",))
-LISTENER_FAILURES = Series(
-    "penstock_listener_failures_total", SeriesKind.COUNTER, "Failed calls of a listener after a commit.", ("listener",)
-)
-TICKS = Series(
+TICKS = _counter(
     "penstock_ticks_total",
-    SeriesKind.COUNTER,
     "Ticks of a schedule in this process: published, none (its function wanted no event) or failed.",
-    ("schedule", "outcome"),
+    "schedule",
+    "outcome",
 )
-KAFKA_CONNECTIONS = Series(
-    "penstock_kafka_connections", SeriesKind.GAUGE, "Connections to the Kafka port of this process.", _STORE
+SEQUENCED = _counter("penstock_sequenced_total", "Events moved from staging into the log.")
+DELIVERED = _counter("penstock_delivered_total", "Records that were handled.", *_HANDLER)
+PARKED = _counter("penstock_parked_total", "Failed attempts after which a record is retried later.", *_HANDLER)
+DEAD = _counter("penstock_dead_total", "Records given up and kept as dead letters.", *_HANDLER)
+PASSED_OVER = _counter(
+    "penstock_passed_over_total", "Records that a group has skipped because it has no handler for their type.", "group"
 )
-KAFKA_REFUSED = Series(
+UNDECODABLE = _counter(
+    "penstock_undecodable_total",
+    "Records given up because their bytes could not be decoded for the handler; their keys continue.",
+    *_HANDLER,
+)
+TRIMMED = _counter("penstock_trimmed_total", "Records that retention deleted from the log.", "topic")
+PIPELINE_RECORDS = _counter(
+    "penstock_pipeline_records_total",
+    "Records that a pipeline of this process has written to its destination.",
+    "pipeline",
+)
+PIPELINE_BATCH_SECONDS = _histogram(
+    "penstock_pipeline_batch_seconds", "How long a batch of a pipeline took.", "pipeline"
+)
+PIPELINE_INTERRUPTIONS = _counter(
+    "penstock_pipeline_interruptions_total", "Interruptions of a pipeline that were retried.", "pipeline"
+)
+PIPELINE_LAG = _gauge(
+    "penstock_pipeline_lag_records", "Records of the topic behind the last batch of a pipeline.", "store", "pipeline"
+)
+UNREAD = _gauge("penstock_unread_records", "Records in the log of a topic that no group reads.", "store", "topic")
+HANDLER_SECONDS = _histogram("penstock_handler_seconds", "How long a call of a handler took, per record.", *_HANDLER)
+PUBLISH_SECONDS = _histogram("penstock_publish_seconds", "How long a call of publish or publish_many took.")
+COMPLETED_BY_FALLBACK = _counter(
+    "penstock_completed_by_fallback_total",
+    "Delivered records that only the fallback of their handler completed.",
+    *_HANDLER,
+)
+FALLBACK_SECONDS = _histogram("penstock_fallback_seconds", "How long a call of a fallback took.", *_HANDLER)
+STAGED = _gauge("penstock_staged_records", "Events that are not in the log yet, counted up to 100,000.", *_STORE)
+OLDEST_STAGED = _gauge(
+    "penstock_oldest_staged_seconds",
+    "Age of the oldest event that could be in the log and is not, since it was published or due.",
+    *_STORE,
+)
+SCHEDULED = _gauge("penstock_scheduled_records", "Events scheduled for later, counted up to 100,000.", *_STORE)
+PENDING = _gauge("penstock_pending_records", "Records between a group's cursors and the end of the log.", *_GROUP)
+OLDEST_PENDING = _gauge(
+    "penstock_oldest_pending_seconds",
+    "Age of the oldest record that a group's cursors have not passed; 0 without one.",
+    *_GROUP,
+)
+DEAD_RECORDS = _gauge("penstock_dead_records", "Dead letters of a group, counted up to 100,000.", *_GROUP)
+WAITING_LANES = _gauge(
+    "penstock_waiting_lanes", "Keys of a group that wait for a retry or their turn, counted up to 100,000.", *_GROUP
+)
+HELD_LANES = _gauge("penstock_held_lanes", "Keys of a group that wait for a person, counted up to 100,000.", *_GROUP)
+ASSIGNED = _gauge("penstock_partitions_assigned", "Partitions of a group that this process owns.", *_GROUP)
+UNASSIGNED = _gauge("penstock_partitions_unassigned", "Partitions of a group without a living owner.", *_GROUP)
+SLOTS_ASSIGNED = _gauge("penstock_slots_assigned", "Slots of the sequencer, of 256, that this process owns.", *_STORE)
+SLOTS_UNASSIGNED = _gauge(
+    "penstock_slots_unassigned", "Slots of the sequencer, of 256, without a living owner.", *_STORE
+)
+MEMBERS = _gauge("penstock_members", "Processes that are running on the store.", *_STORE)
+MEASURED = _gauge(
+    "penstock_measured_timestamp_seconds",
+    "Time at which a worker of this process last measured the gauges of the store, in seconds since 1970.",
+    *_STORE,
+)
+WORKERS = _gauge("penstock_workers", "Workers of the store that run in this process.", *_STORE)
+LEASE = _gauge(
+    "penstock_lease_seconds",
+    "Time left on this process's lease without another heartbeat; below 0 it has expired.",
+    *_STORE,
+)
+LEASE_LAPSES = _counter("penstock_lease_lapses_total", "Heartbeats that came only after the lease had expired.")
+RUNNING_CALLS = _gauge(
+    "penstock_running_calls", "Records of a group that handlers of this process are working on.", *_GROUP
+)
+HUNG_CALLS = _gauge(
+    "penstock_hung_calls", "Calls of a group in this process that hang in a thread beyond their timeout.", *_GROUP
+)
+GIVEN_UP = _gauge(
+    "penstock_groups_given_up",
+    "1 while this process does not serve a group because too many of its calls hang, else 0.",
+    *_GROUP,
+)
+LOOP_FAILURES = _counter(
+    "penstock_loop_failures_total",
+    "Failed turns of a worker's loop, for instance while the store is unreachable; they are retried.",
+    "loop",
+)
+BUILD = _gauge("penstock_build_info", "Always 1; its label is the running version.", "version")
+KAFKA_CONNECTIONS = _gauge("penstock_kafka_connections", "Connections to the Kafka port of this process.", *_STORE)
+KAFKA_REFUSED = _counter(
     "penstock_kafka_refused_connections_total",
-    SeriesKind.COUNTER,
     "Connections to the Kafka port that were refused, or closed for a bad request or for not reading.",
 )
-KAFKA_REQUESTS = Series("penstock_kafka_requests_total", SeriesKind.COUNTER, "Requests of Kafka clients.", ("api",))
-KAFKA_PRODUCED = Series(
-    "penstock_kafka_produced_bytes_total",
-    SeriesKind.COUNTER,
-    "Bytes of record batches that Kafka clients have written.",
-    ("topic",),
+KAFKA_REQUESTS = _counter("penstock_kafka_requests_total", "Requests of Kafka clients.", "api")
+KAFKA_PRODUCED = _counter(
+    "penstock_kafka_produced_bytes_total", "Bytes of record batches that Kafka clients have written.", "topic"
 )
-KAFKA_FETCHED = Series(
-    "penstock_kafka_fetched_bytes_total",
-    SeriesKind.COUNTER,
-    "Bytes of record batches sent to Kafka clients.",
-    ("topic",),
+KAFKA_FETCHED = _counter(
+    "penstock_kafka_fetched_bytes_total", "Bytes of record batches sent to Kafka clients.", "topic"
 )
-KAFKA_DAMAGED = Series(
+KAFKA_DAMAGED = _counter(
     "penstock_kafka_damaged_reads_total",
-    SeriesKind.COUNTER,
     "Reads for Kafka clients that hit damaged bytes in the log: nothing after them is served.",
-    ("topic",),
+    "topic",
 )
-KAFKA_PRODUCE_SECONDS = Series(
+KAFKA_PRODUCE_SECONDS = _histogram(
     "penstock_kafka_produce_seconds",
-    SeriesKind.HISTOGRAM,
     "How long a produce request of a Kafka client took to be written and acknowledged.",
 )
-KAFKA_THROTTLED = Series(
-    "penstock_kafka_throttled_seconds_total",
-    SeriesKind.COUNTER,
-    "Time for which Kafka clients above their quota were throttled.",
+KAFKA_THROTTLED = _counter(
+    "penstock_kafka_throttled_seconds_total", "Time for which Kafka clients above their quota were throttled."
 )
-KAFKA_BYTES = Series(
+KAFKA_BYTES = _gauge(
     "penstock_kafka_bytes",
-    SeriesKind.GAUGE,
     "Bytes in memory of unanswered requests, and of answers that clients have not read.",
-    ("store", "of"),
+    "store",
+    "of",
 )
-ACCESS_REFUSED = Series(
-    "penstock_access_refused_total",
-    SeriesKind.COUNTER,
-    "Requests at a door that no rule allows or a rule denies.",
-    ("door", "action"),
+ACCESS_REFUSED = _counter(
+    "penstock_access_refused_total", "Requests at a door that no rule allows or a rule denies.", "door", "action"
 )
-AUTHENTICATIONS = Series(
+AUTHENTICATIONS = _counter(
     "penstock_authentications_total",
-    SeriesKind.COUNTER,
     "Authentications at a door by method and outcome: ok or failed.",
-    ("door", "method", "outcome"),
+    "door",
+    "method",
+    "outcome",
 )
-THROTTLED = Series(
-    "penstock_throttled_total",
-    SeriesKind.COUNTER,
-    "Requests at a door that exceeded a limit of the access file.",
-    ("door",),
-)
-ACCESS_STALE = Series(
+THROTTLED = _counter("penstock_throttled_total", "Requests at a door that exceeded a limit of the access file.", "door")
+ACCESS_STALE = _gauge(
     "penstock_access_stale",
-    SeriesKind.GAUGE,
     "1 while an older version stays in force because a file is broken, else 0: access, tls, database, keys.",
-    ("file",),
+    "file",
 )
-ACCESS_RELOADS = Series(
+ACCESS_RELOADS = _counter(
     "penstock_access_reloads_total",
-    SeriesKind.COUNTER,
     "Changes of the access file, the rules in the database or the certificates: ok, or failed.",
-    ("file", "outcome"),
+    "file",
+    "outcome",
 )
-CERTIFICATE_EXPIRES = Series(
+CERTIFICATE_EXPIRES = _gauge(
     "penstock_certificate_expires_timestamp_seconds",
-    SeriesKind.GAUGE,
     "Time at which the certificate of this process expires, in seconds since 1970.",
 )
-REVOCATION_EXPIRES = Series(
+REVOCATION_EXPIRES = _gauge(
     "penstock_revocation_expires_timestamp_seconds",
-    SeriesKind.GAUGE,
     "Time at which the list of revoked client certificates expires, in seconds since 1970.",
 )
-AUDIT_FAILURES = Series("penstock_audit_failures_total", SeriesKind.COUNTER, "Audit lines that could not be written.")
+AUDIT_FAILURES = _counter("penstock_audit_failures_total", "Audit lines that could not be written.")
 
-SERIES: tuple[Series, ...] = (
-    PUBLISHED,
-    LISTENER_FAILURES,
-    TICKS,
-    SEQUENCED,
-    DELIVERED,
-    PARKED,
-    DEAD,
-    PASSED_OVER,
-    UNDECODABLE,
-    TRIMMED,
-    PIPELINE_RECORDS,
-    PIPELINE_BATCH_SECONDS,
-    PIPELINE_INTERRUPTIONS,
-    PIPELINE_LAG,
-    UNREAD,
-    HANDLER_SECONDS,
-    PUBLISH_SECONDS,
-    COMPLETED_BY_FALLBACK,
-    FALLBACK_SECONDS,
-    STAGED,
-    OLDEST_STAGED,
-    SCHEDULED,
-    PENDING,
-    OLDEST_PENDING,
-    DEAD_RECORDS,
-    WAITING_LANES,
-    HELD_LANES,
-    ASSIGNED,
-    UNASSIGNED,
-    SLOTS_ASSIGNED,
-    SLOTS_UNASSIGNED,
-    MEMBERS,
-    MEASURED,
-    WORKERS,
-    LEASE,
-    LEASE_LAPSES,
-    RUNNING_CALLS,
-    HUNG_CALLS,
-    GIVEN_UP,
-    LOOP_FAILURES,
-    BUILD,
-    KAFKA_CONNECTIONS,
-    KAFKA_REFUSED,
-    KAFKA_REQUESTS,
-    KAFKA_PRODUCED,
-    KAFKA_FETCHED,
-    KAFKA_DAMAGED,
-    KAFKA_PRODUCE_SECONDS,
-    KAFKA_THROTTLED,
-    KAFKA_BYTES,
-    ACCESS_REFUSED,
-    AUTHENTICATIONS,
-    THROTTLED,
-    ACCESS_STALE,
-    ACCESS_RELOADS,
-    CERTIFICATE_EXPIRES,
-    REVOCATION_EXPIRES,
-    AUDIT_FAILURES,
-)
+SERIES: tuple[Series, ...] = tuple(each for each in list(globals().values()) if isinstance(each, Series))
 
 
 def snapshot() -> dict[str, dict[Labels, Any]]:

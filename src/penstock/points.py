@@ -24,8 +24,6 @@ _armed: dict[Point, "_Trap"] = {}
 
 @dataclass(slots=True)
 class _Trap:
-    """An action at a point, and the number of visits until it runs."""
-
     action: Action
     visits_left: int
 
@@ -55,10 +53,7 @@ def is_armed(*points: Point) -> bool:
 
 
 def arm(name: str, action: Action, *, visit: int = 1) -> None:
-    """Run `action` once, at the given visit of a point.
-
-    Raises UnknownPoint when no room declared that name.
-    """
+    """Run `action` once, at the given visit of a point. Raises UnknownPoint when no room declared it."""
     assert visit >= 1, f"visits are counted from 1, not {visit}"
     point = Point(name)
     if point not in _declared:

@@ -84,12 +84,27 @@ def behind(error: BaseException, how: ErrorText = ErrorText.FULL) -> Iterator[Ba
         yield error.__context__
 
 
-def traced(error: BaseException, how: ErrorText = ErrorText.REDACTED) -> BaseException:
-    """Return an error for `exc_info=`: itself, or a stand-in that may be shown in full.
+def chain(error: BaseException, how: ErrorText = ErrorText.FULL) -> Iterator[BaseException]:
+    """Yield an error, then every error in its chain that may be shown, each once: cycles are possible."""
+    waiting, seen = [error], {id(error)}
+    while waiting:
+        current = waiting.pop()
+        yield current
+        for each in behind(current, how):
+            if id(each) not in seen:
+                seen.add(id(each))
+                waiting.append(each)
 
-    A stand-in has the name, the traceback and the causes of the error, each with its permitted text.
-    """
-    if how is ErrorText.FULL or (how is ErrorText.REDACTED and not _quotes(error, set())):
+
+def reason(error: BaseException, at_most: int, how: ErrorText = ErrorText.REDACTED) -> str:
+    """Return the whole chain as text, the root cause first, in at most `at_most` characters."""
+    said = " <- ".join(reversed([words(each, how) for each in chain(error, how)]))
+    return said if len(said) <= at_most else said[: at_most - 1] + "…"
+
+
+def traced(error: BaseException, how: ErrorText = ErrorText.REDACTED) -> BaseException:
+    """Return an error for `exc_info=`: itself, or a stand-in with its name, traceback, causes and permitted texts."""
+    if how is ErrorText.FULL or (how is ErrorText.REDACTED and not any(map(_quotes, chain(error)))):
         return error
     return _stand_in(error, how, {})
 
@@ -101,14 +116,9 @@ def _is_about_payload(error: BaseException) -> bool:
     return any(f"{cls.__module__}.{cls.__qualname__}" in _WITHOUT_CAUSE for cls in type(error).__mro__)
 
 
-def _quotes(error: BaseException, seen: set[int]) -> bool:
-    """Return whether a traceback of this error would show redacted text."""
-    if id(error) in seen:
-        return False
-    seen.add(id(error))
-    if known_text(error) is not None or list(behind(error)) != list(behind(error, ErrorText.REDACTED)):
-        return True
-    return any(_quotes(each, seen) for each in behind(error))
+def _quotes(error: BaseException) -> bool:
+    """Return whether a traceback would show redacted text of this error, or a cause that is not shown."""
+    return known_text(error) is not None or list(behind(error)) != list(behind(error, ErrorText.REDACTED))
 
 
 def _stand_in(error: BaseException, how: ErrorText, made: dict[int, BaseException]) -> BaseException:
@@ -138,14 +148,12 @@ def _pydantic(error: Any) -> str:
     """Return the path and the code of each invalid field; a path leaves out keys that are data."""
     problems = error.errors(include_url=False, include_context=False, include_input=False)
     names = _declared_names()
-    shown = [f"{_path(each['loc'], names)} ({each['type']})" for each in problems[:_FIELDS_SHOWN]]
+    shown = list[str]()
+    for each in problems[:_FIELDS_SHOWN]:
+        parts = [str(part) if isinstance(part, int) or part in names else "…" for part in each["loc"]]
+        shown.append(f"{'.'.join(['$', *parts])} ({each['type']})")
     more = len(problems) - _FIELDS_SHOWN
     return f"{error.title}: {', '.join(shown)}" + (f" and {more} more" if more > 0 else "")
-
-
-def _path(loc: tuple[int | str, ...], names: set[str]) -> str:
-    parts = [str(each) if isinstance(each, int) or each in names else "…" for each in loc]
-    return ".".join(["$", *parts])
 
 
 def _declared_names() -> set[str]:
@@ -182,15 +190,6 @@ def _postgres(error: Any) -> str:
     return f"{first} (SQLSTATE {state})" if first else f"SQLSTATE {state}"
 
 
-def _wrapping(error: BaseException) -> str:
-    """Return "" for an error that repeats the driver's text with parameters; the cause is shown."""
-    return "" if error.__cause__ is not None else str(error).partition("\n")[0]
-
-
-def _silent(error: BaseException) -> str:
-    return ""
-
-
 _KINDS: dict[str, Callable[[Any], str]] = {
     "pydantic_core._pydantic_core.ValidationError": _pydantic,
     "msgspec.ValidationError": _msgspec,
@@ -202,9 +201,10 @@ _KINDS: dict[str, Callable[[Any], str]] = {
     "psycopg.Error": _postgres,
     "psycopg2.Error": _postgres,
     "asyncpg.exceptions._base.PostgresMessage": _postgres,
-    "sqlalchemy.exc.StatementError": _silent,  # it quotes the parameters; the driver's error is its cause
-    "django.db.utils.Error": _wrapping,
+    "sqlalchemy.exc.StatementError": lambda error: "",  # it quotes the parameters; the driver's error is its cause
+    # It may repeat the driver's text with parameters; then the cause is shown.
+    "django.db.utils.Error": lambda error: "" if error.__cause__ is not None else str(error).partition("\n")[0],
     "jsonschema.exceptions.ValidationError": lambda error: f"{error.json_path} ({error.validator})",
-    "marshmallow.exceptions.ValidationError": _silent,
-    "fastavro._validate_common.ValidationError": _silent,
+    "marshmallow.exceptions.ValidationError": lambda error: "",
+    "fastavro._validate_common.ValidationError": lambda error: "",
 }

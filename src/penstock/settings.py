@@ -1,8 +1,7 @@
 """Settings: declared once, and read from the file, the environment, flags and code.
 
 A room declares its settings as a class, the only place for name, type, default, range and help. The keys of
-`penstock.toml`, the environment variables, the flags of the commands (`Declared.flag`) and the reference
-page (`declared`) are derived from it.
+`penstock.toml`, the environment variables and the reference page (`declared`) are derived from it.
 
     class SequencerSettings(Settings, room="sequencer"):
         batch_records: int = setting(500, "Most staged rows moved in one transaction.", at_least=1)
@@ -78,7 +77,7 @@ def setting(
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """One setting, for the reference page and the flags."""
+    """One setting, for the reference page."""
 
     room: str
     name: str
@@ -95,11 +94,6 @@ class Declared:
     def env(self) -> str:
         """The environment variable's name."""
         return _variable(self.path)
-
-    @property
-    def flag(self) -> str:
-        """The command-line flag."""
-        return f"--{self.room}-{self.name}".replace("_", "-")
 
 
 # `setting` is not a field specifier here: a type checker would then look for `default=` and miss ours.
@@ -134,15 +128,12 @@ class Settings:
         """
         known = {one.name: one for one in cls.declared()}
         values: dict[str, Any] = {}
-        for source, name, raw in cls._sources(file, os.environ if environ is None else environ, known):
+        sources = cls._sources(file, os.environ if environ is None else environ, known)
+        for source, name, raw in [*sources, *(("code", name, value) for name, value in given.items())]:
             if name not in known:
                 raise UnknownSetting(f"{cls.room}.{name}", source, [one.path for one in known.values()])
-            values[name] = _convert(known[name], raw, source)
-        for name, value in given.items():
-            if name not in known:
-                raise UnknownSetting(f"{cls.room}.{name}", "code", [one.path for one in known.values()])
-            if value is not None:
-                values[name] = _convert(known[name], value, "code")
+            if raw is not None:
+                values[name] = _convert(known[name], raw, source)
         return cls(**values)
 
     @classmethod
@@ -217,10 +208,7 @@ def _variable(path: str) -> str:
 
 
 def read_file(file: str | Path | None = None) -> tuple[Path, dict[str, dict[str, Any]]]:
-    """Return the settings file's path and its tables; a missing default file has no tables.
-
-    Raises SettingsFileUnreadable, and UnknownSetting for a key outside all tables.
-    """
+    """Return the settings file's path and tables, none by default. Raises SettingsFileUnreadable, UnknownSetting."""
     path = Path(FILE if file is None else file)
     try:
         tables = tomllib.loads(path.read_text("utf-8"))
@@ -239,13 +227,9 @@ def read_file(file: str | Path | None = None) -> tuple[Path, dict[str, dict[str,
 def _declared(room: str, each: "Field[Any]") -> Declared:
     assert _RULE in each.metadata, f"{room}.{each.name} is not declared with setting()"
     assert each.default is not MISSING
-    return Declared(room, each.name, _kind(each), each.default, each.metadata[_RULE])
-
-
-def _kind(each: "Field[Any]") -> str:
-    """Return a field's type by name: bool, int, float, str, timedelta or tuple (of strings)."""
-    name = each.type if isinstance(each.type, str) else getattr(each.type, "__name__", str(each.type))
-    return name.partition("[")[0].partition(".")[0]
+    kind = each.type if isinstance(each.type, str) else getattr(each.type, "__name__", str(each.type))
+    kind = kind.partition("[")[0].partition(".")[0]  # bool, int, float, str, timedelta or tuple (of strings)
+    return Declared(room, each.name, kind, each.default, each.metadata[_RULE])
 
 
 def _check(one: Declared, value: Any, source: str) -> None:

@@ -8,7 +8,7 @@ or a block that raises, undoes its own work and nothing else.
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import cache
+from functools import cache, partialmethod
 from threading import Lock
 from typing import Any, NoReturn, cast
 from weakref import WeakKeyDictionary, WeakSet
@@ -18,10 +18,11 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from sqlalchemy.orm import Session
 from sqlalchemy.pool import PoolProxiedConnection
 
-from penstock.errors import NoTransaction, TransactionEnded, UnsupportedConnection
+from penstock.errors import TransactionEnded, UnsupportedConnection
 from penstock.model.connections import Tx
-from penstock.outbox.adapters.driver import commits_alone, innermost
+from penstock.outbox.adapters.driver import innermost, vendor_of_handler
 
+_DRIVERS = {"sqlite": "pysqlite", "postgresql": "psycopg"}
 _URLS = {"pysqlite": "sqlite+pysqlite://", "psycopg": "postgresql+psycopg://"}
 # Without this the dialect first queries the server for a type.
 _OPTIONS: dict[str, dict[str, Any]] = {"pysqlite": {}, "psycopg": {"use_native_hstore": False}}
@@ -78,10 +79,7 @@ def connection_on(tx: Tx, engine: Engine | None = None) -> Iterator[Connection]:
 
     Raises TransactionEnded from its `commit`, `rollback` and `close`, UnsupportedConnection, NoTransaction.
     """
-    driver = _driver_of(tx)
-    borrowed = _Borrowed(tx, own := _engine_for(driver, engine))
-    if commits_alone(tx, autocommit=bool(getattr(tx, "autocommit", False))):
-        raise NoTransaction("pass record.tx, inside its handler")
+    borrowed = _Borrowed(tx, own := _engine_for(_DRIVERS[vendor_of_handler(tx, "session_on")], engine))
     connection = _Joined(own, borrowed)
     connection.begin()
     try:
@@ -121,81 +119,46 @@ class _Borrowed(PoolProxiedConnection):
             cursor._adapters = psycopg.adapt.AdaptersMap(given)
         return cursor
 
-    def commit(self) -> None:
-        """Refuse."""
-        self._end("connection.commit()")
+    def _end(self, what: str) -> None:
+        if not self.is_ended:
+            _refuse(what)
 
-    def rollback(self) -> None:
-        """Refuse."""
-        self._end("connection.rollback()")
-
-    def close(self) -> None:
-        """Refuse."""
-        self._end("connection.close()")
-
-    def detach(self) -> None:
-        """Refuse."""
-        self._end("connection.detach()")
+    is_valid = property(lambda self: self._is_valid)
+    is_detached = property(lambda self: False)  # there is no pool
+    info = record_info = property(lambda self: self._info)
+    commit = partialmethod(_end, "connection.commit()")
+    rollback = partialmethod(_end, "connection.rollback()")
+    close = partialmethod(_end, "connection.close()")
+    detach = partialmethod(_end, "connection.detach()")
 
     def invalidate(self, e: BaseException | None = None, soft: bool = False) -> None:
         """Do nothing: the owner of the connection notices its loss."""
         self._is_valid = False
 
-    @property
-    def is_valid(self) -> bool:
-        """Whether the connection can be used."""
-        return self._is_valid
-
-    @property
-    def is_detached(self) -> bool:
-        """Return False: there is no pool."""
-        return False
-
-    @property
-    def info(self) -> dict[Any, Any]:
-        """SQLAlchemy's notes on the connection."""
-        return self._info
-
-    @property
-    def record_info(self) -> dict[Any, Any]:
-        """The same notes: there is no pool."""
-        return self._info
-
-    def _end(self, what: str) -> None:
-        if not self.is_ended:
-            _refuse(what)
-
     def __getattr__(self, name: str) -> Any:
         return getattr(self._tx, name)
 
 
+def _refused(what: str) -> Any:
+    """Return a method that refuses to end the transaction: its unit of work alone does that."""
+
+    def refuse(self: Any) -> NoReturn:
+        _refuse(what)
+
+    return refuse
+
+
 class _Joined(Connection):
-    """A connection inside a unit of work, which alone ends the transaction."""
-
-    def commit(self) -> None:
-        _refuse("connection.commit()")
-
-    def rollback(self) -> None:
-        _refuse("connection.rollback()")
-
-    def close(self) -> None:
-        _refuse("connection.close()")
+    commit = _refused("connection.commit()")
+    rollback = _refused("connection.rollback()")
+    close = _refused("connection.close()")
 
 
 class _JoinedSession(Session):
-    """A session inside a unit of work, which alone ends the transaction."""
-
-    def commit(self) -> None:
-        _refuse("session.commit()")
-
-    def close(self) -> None:
-        _refuse("session.close()")
-
-    def reset(self) -> None:
-        _refuse("session.reset()")
-
-    def invalidate(self) -> None:
-        _refuse("session.invalidate()")
+    commit = _refused("session.commit()")
+    close = _refused("session.close()")
+    reset = _refused("session.reset()")
+    invalidate = _refused("session.invalidate()")
 
 
 def _joined(class_: type[Session]) -> type[Session]:
@@ -216,16 +179,6 @@ def _refuse_commit(session: Session) -> None:
     """Refuse the commit at the end of `with session.begin():`; a savepoint may be released."""
     if not session.in_nested_transaction():
         _refuse("session.commit()")
-
-
-def _driver_of(tx: Any) -> str:
-    if isinstance(tx, sqlite3.Connection):
-        return "pysqlite"
-    if any(
-        (base.__module__.partition(".")[0], base.__name__) == ("psycopg", "Connection") for base in type(tx).__mro__
-    ):
-        return "psycopg"
-    raise UnsupportedConnection(tx, "pass record.tx of a handler with transaction=True", asked="session_on")
 
 
 def _engine_for(driver: str, engine: Engine | None) -> Engine:

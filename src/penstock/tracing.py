@@ -34,10 +34,7 @@ def is_on() -> bool:
 
 
 def span(name: str, **attributes: str | int | float | bool) -> AbstractContextManager[Any]:
-    """Open a span named `name` for the length of a `with` block.
-
-    Without a tracer provider set by the application a span would cost and show nothing, so none is opened.
-    """
+    """Open a span for a block; without a tracer provider, where it would show nothing, none is opened."""
     if not is_on():
         return NOTHING
     return _opened(name, attributes=attributes)
@@ -46,10 +43,7 @@ def span(name: str, **attributes: str | int | float | bool) -> AbstractContextMa
 def processing_span(
     name: str, parents: Sequence[Mapping[str, str]], **attributes: str | int | float | bool
 ) -> AbstractContextManager[Any]:
-    """Open a span for work on events, given the headers of each.
-
-    For one event it is a child of the producer's span; for several it links to each producer.
-    """
+    """Open a span for work on events, given their headers: a child of one producer's, or linked with several."""
     if not is_on():
         return NOTHING
     api = _api()
@@ -64,10 +58,7 @@ def processing_span(
 
 
 def begun_span(name: str, parent: Mapping[str, str], *, since_ms: int | None = None, **attributes: str | int) -> Any:
-    """Begin a span in the trace of an event, given its headers; the caller ends it.
-
-    `since_ms`: the time of its beginning, if earlier than now. Only where `is_on`.
-    """
+    """Begin a span in the trace of an event, given its headers, at `since_ms` or now. Only where `is_on`."""
     return _tracer().start_span(
         name,
         context=_propagator().extract(parent),

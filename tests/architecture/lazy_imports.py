@@ -29,7 +29,7 @@ COUNTED: Table = {
     "gateway/application.py": (1, "only who serves REST needs what answers for it"),
     "gateway/__init__.py": (1, "an extra: the room can be imported without Starlette, and says so when used"),
     "cli/reload.py": (1, "an extra: only who develops has the package that watches files"),
-    "django/handler_connection.py": (1, "only a project on PostgreSQL has its driver"),
+    "django/handler_connection.py": (3, "only a project on PostgreSQL has its driver"),
     "operate/kafka_cluster.py": (4, "an extra: only who asks a Kafka cluster needs a client of it"),
     "log/store.py": (5, "a log in files, and one that serves Kafka clients, need an extra for the codec"),
     "database/dialects.py": (3, "a dialect brings its driver, and only one is needed"),
@@ -39,7 +39,7 @@ COUNTED: Table = {
     "operate/store_doctor.py": (1, "as log/store.py: files are looked at only where there are some"),
     "outbox/adapters/__init__.py": (1, "an adapter brings its driver; the connection says which one"),
     "outbox/publisher.py": (1, "only a program with tracked models has SQLAlchemy"),
-    "pipeline/__init__.py": (5, "a task of Spark imports the room, and needs no part of its face"),
+    "pipeline/__init__.py": (6, "a task of Spark imports the room, and needs no part of its face"),
     "pipeline/lake/commit.py": (1, "how tables take rows: an upsert knows the contract that stands here"),
     "pipeline/source/fetch/__init__.py": (4, "a fetcher brings its driver; the address says which one"),
     "pipeline/backfill.py": (2, "only a Kafka cluster needs the codec of its batches"),
@@ -52,7 +52,7 @@ COUNTED: Table = {
     "pipeline/lake/typed/classes.py": (1, "pydantic is optional"),
     "pipeline/source/view.py": (1, "as pipeline/backfill.py"),
     "testing/lab/commits.py": (2, "drivers that a handler turned out to use; a machine may have none"),
-    "testing/lab/worlds.py": (1, "only worlds on a server need its driver"),
+    "testing/lab/worlds.py": (2, "only worlds on a server need its driver"),
     "tracing.py": (2, "OpenTelemetry is optional and slow to import"),
 }
 

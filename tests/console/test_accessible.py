@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.console.pages import PAGES
+from penstock.console.views import PAGES
 from tests.console.axe import axe_source, stumbles
 from tests.console.browser import browsing
 from tests.console.served import ServedConsole

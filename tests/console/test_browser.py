@@ -11,7 +11,7 @@ import pytest
 
 from penstock import Cancel, Outbox, Record
 from penstock.clock import SYSTEM
-from penstock.console.pages import PAGES
+from penstock.console.views import PAGES
 from penstock.operate.groups import pause, resume
 from tests.console.browser import Looking, browsing
 from tests.console.conftest import fill

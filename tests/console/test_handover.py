@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from bench.consoles.large_store import LARGE, PARKING, SMALL, StoreSize, fill
-from penstock.console.pages import PAGES
+from penstock.console.views import PAGES
 from penstock.operate.dead import dead_letters
 from penstock.operate.members import Presence, members
 from tests.console.browser import Looking, browsing

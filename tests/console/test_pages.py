@@ -9,7 +9,7 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from penstock.console.pages import PAGES
+from penstock.console.views import PAGES
 from penstock.console.visit import address
 from penstock.database.database import Transaction
 from tests.console.served import ServedConsole, text_of

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.console.pages import PAGES
 from penstock.console.safety import HEADERS
+from penstock.console.views import PAGES
 from tests.console.conftest import fill
 from tests.console.served import TOKEN, ServedConsole, mark_of
 

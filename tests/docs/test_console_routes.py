@@ -3,8 +3,8 @@
 from starlette.applications import Starlette
 from starlette.routing import Mount, Route
 
-from penstock.console.pages import PAGES
 from penstock.console.site import ConsoleSite
+from penstock.console.views import PAGES
 from penstock.database.migrations import migrate
 from penstock.gateway.rest.api import RestApi
 from penstock.log.store import open_store

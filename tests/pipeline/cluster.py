@@ -16,7 +16,7 @@ from typing import Any
 
 import psutil
 
-from penstock.pipeline.java import find_java
+from penstock.pipeline.session import find_java
 from tests.crash.waiting import wait_until
 from tests.pipeline.shared_classes import SHORT_LIVED, spark_home
 
@@ -89,7 +89,7 @@ class SparkCluster:
         env: dict[str, Any] = {
             **os.environ,
             "SPARK_HOME": str(spark_home()),
-            "JAVA_HOME": str(find_java().home),
+            "JAVA_HOME": str(find_java()),
             "SPARK_LOCAL_DIRS": str(own / "local"),
             "SPARK_DAEMON_MEMORY": "256m",
             "SPARK_DAEMON_JAVA_OPTS": java_options(),

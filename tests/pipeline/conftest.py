@@ -13,7 +13,7 @@ import pytest
 
 from penstock.cli import main
 from penstock.errors import NoJava
-from penstock.pipeline.java import find_java
+from penstock.pipeline.session import find_java
 from tests.pipeline.shared_classes import SHORT_LIVED, share_classes
 from tests.pipeline.stores import LogStore
 from tests.services import missing

@@ -12,7 +12,7 @@ from typing import Self
 
 import psutil
 
-from penstock.pipeline.java import find_java
+from penstock.pipeline.session import find_java
 from tests.crash.waiting import wait_until
 from tests.pipeline.cluster import LOOPBACK
 from tests.pipeline.conftest import WORKERS_PATH
@@ -39,7 +39,7 @@ class ConnectServer:
         env = {
             **os.environ,
             "SPARK_HOME": str(spark_home()),
-            "JAVA_HOME": str(find_java().home),
+            "JAVA_HOME": str(find_java()),
             "SPARK_LOCAL_IP": LOOPBACK,
             "PYSPARK_PYTHON": sys.executable,
             "PYTHONPATH": WORKERS_PATH,  # the server's Python has Penstock, as it must

@@ -29,7 +29,7 @@ from penstock.pipeline.lake.identity import ByOffsets
 from penstock.pipeline.lake.sink import DeltaSink, DeltaStreamWriter, IcebergSink
 from penstock.pipeline.lake.upsert.latest import Order
 from penstock.pipeline.source.data_source import PenstockSource
-from penstock.pipeline.writeback.writer import BackStreamWriter
+from penstock.pipeline.writeback import BackStreamWriter
 from tests.crash.waiting import wait_until
 
 RECORDS_PER_BATCH = 100
@@ -172,12 +172,13 @@ def kill_tree(driver: int) -> None:
 
 def main(words: list[str]) -> None:
     from penstock.cli import main as command
-    from penstock.pipeline import formats
+    from penstock.pipeline.lake import sink
+    from penstock.pipeline.source import data_source
     from tests.pipeline import killing  # Spark's workers import it by this name, not as the program
 
-    vars(formats)["DeltaSink"] = killing.KillingSink
-    vars(formats)["IcebergSink"] = killing.KillingIcebergSink
-    vars(formats)["PenstockSource"] = killing.KillingBack
+    vars(sink)["DeltaSink"] = killing.KillingSink
+    vars(sink)["IcebergSink"] = killing.KillingIcebergSink
+    vars(data_source)["PenstockSource"] = killing.KillingBack
     os.environ[DRIVER] = str(os.getpid())
     if words[0] == TOGETHER:
         run_together(command, [json.loads(each) for each in words[1:]])

@@ -24,7 +24,7 @@ from tempfile import TemporaryDirectory
 
 import pyspark
 
-from penstock.pipeline.java import find_java
+from penstock.pipeline.session import find_java
 from tests.pipeline.stores import TOPIC, LogStore
 from tests.services.run_folder import exclusive
 
@@ -65,7 +65,7 @@ def without_home() -> dict[str, str]:
 
 
 def _kept(name: str) -> Path:
-    contents = f"{find_java().home}\n{pyspark.__file__}\n{pyspark.__version__}"
+    contents = f"{find_java()}\n{pyspark.__file__}\n{pyspark.__version__}"
     return Path(sys.prefix) / f"spark-{sha256(contents.encode()).hexdigest()[:12]}-{name}"
 
 

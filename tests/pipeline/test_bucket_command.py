@@ -17,7 +17,8 @@ import polars
 import pytest
 from deltalake import DeltaTable
 
-from penstock.pipeline import formats
+from penstock.pipeline import register
+from penstock.pipeline.lake import sink as sinks
 from penstock.pipeline.lake.paths import folder_of, tables_in
 from penstock.pipeline.lake.storage import Location, location, storage_of
 from penstock.pipeline.lake.storage.bucket import BucketPath, store_of
@@ -87,9 +88,9 @@ def test_a_killed_command_loses_and_doubles_nothing_in_a_bucket_and_without_the_
     assert kills > each.number
 
     with monkeypatch.context() as patch:
-        patch.setattr(formats, "DeltaSink", UncheckedSink)
+        patch.setattr(sinks, "DeltaSink", UncheckedSink)
         unchecked = command(*words(store, control), "--checkpoint", str(tmp_path / "control"))
-    formats.register(spark)  # other tests have the same session
+    register(spark)  # other tests have the same session
     assert unchecked.code == 0, unchecked.err
     found = places(control)
     assert len(found) > len(store.records())

@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from penstock.pipeline import formats
+from penstock.pipeline import register
+from penstock.pipeline.lake import sink as sinks
 from penstock.pipeline.lake.kinds import table_at
 from penstock.pipeline.lake.paths import tables_in
 from penstock.pipeline.lake.storage import Location, location
@@ -56,9 +57,9 @@ class Killed:
     def other_sink(self, sink: type, spark: Any, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
         """Run the command with a sink that has lost something."""
         with monkeypatch.context() as patch:
-            patch.setattr(formats, "IcebergSink", sink)
+            patch.setattr(sinks, "IcebergSink", sink)
             done = command(*self.line)
-        formats.register(spark)  # other tests have the same session
+        register(spark)  # other tests have the same session
         assert done.code == 0, done.err
 
 

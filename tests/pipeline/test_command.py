@@ -112,10 +112,10 @@ def test_no_java_at_all_is_one_sentence(
     sqlite_store: LogStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from penstock.errors import NoJava
-    from penstock.pipeline import java
+    from penstock.pipeline import session
 
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("JAVA_HOME", raising=False)
-    monkeypatch.setattr(java, "find_spec", lambda name: None)
+    monkeypatch.setattr(session, "find_spec", lambda name: None)
     with pytest.raises(NoJava, match="Java 17 or later, and found none"):
         run("lake", "--url", sqlite_store.url, "--topic", TOPIC, "--to", str(tmp_path / "t"))

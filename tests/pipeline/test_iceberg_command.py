@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from penstock.pipeline import formats
+from penstock.pipeline import register
+from penstock.pipeline.lake import sink as sinks
 from penstock.pipeline.lake.paths import tables_in
 from tests.pipeline.conftest import Command
 from tests.pipeline.histories import TYPES, expected
@@ -70,9 +71,9 @@ def without(
     """Return what a lake that was cut short holds after a run by another sink; then it is as it was."""
     shutil.copytree(to, to.with_name("saved"))
     with monkeypatch.context() as patch:
-        patch.setattr(formats, "IcebergSink", sink)
+        patch.setattr(sinks, "IcebergSink", sink)
         done = command(*line)
-    formats.register(spark)
+    register(spark)
     assert done.code == 0, done.err
     found = rows(to)
     shutil.rmtree(to)

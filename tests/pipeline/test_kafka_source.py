@@ -25,6 +25,7 @@ from penstock.errors import (
 )
 from penstock.log.contract import Keep
 from penstock.operate.retention import retain
+from penstock.pipeline import history
 from penstock.pipeline.backfill import TopicRecords
 from penstock.pipeline.lake.modes import Mode, lake_rows
 from penstock.pipeline.lake.paths import tables_in
@@ -32,7 +33,7 @@ from penstock.pipeline.offsets import Piece, Range
 from penstock.pipeline.source import kafka_view
 from penstock.pipeline.source.batch import BatchReader
 from penstock.pipeline.source.data_source import PenstockSource
-from penstock.pipeline.source.fetch.contract import Request
+from penstock.pipeline.source.fetch import Request
 from penstock.pipeline.source.fetch.kafka import KafkaFetcher
 from penstock.pipeline.source.kafka_topic import KafkaTopicReader
 from penstock.pipeline.source.options import read_options
@@ -186,8 +187,8 @@ def test_another_record_in_the_same_place_is_seen(kafka: KafkaStore, monkeypatch
     kafka.fill(30)
     reader = StreamReader(kafka.options())
     place = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
-    told = kafka_view._content
-    monkeypatch.setattr(kafka_view, "_content", lambda entry: told(entry._replace(value=b"another")))
+    told = history.mark_of
+    monkeypatch.setattr(kafka_view, "mark_of", lambda content: told(f"{content} another"))
     with pytest.raises(HistoryTakenBack, match="another record stands"):
         StreamReader(kafka.options()).latestOffset(place, ReadAllAvailable())
 

@@ -20,7 +20,8 @@ import psutil
 import pytest
 from deltalake import DeltaTable
 
-from penstock.pipeline import formats
+from penstock.pipeline import register
+from penstock.pipeline.lake import sink as sinks
 from penstock.pipeline.lake.paths import tables_in
 from penstock.pipeline.lake.storage import Location
 from penstock.pipeline.lake.tables import vacuum
@@ -117,10 +118,10 @@ def test_a_killed_command_loses_and_doubles_nothing_and_without_the_check_it_doe
     assert kills > each.number
 
     with monkeypatch.context() as patch:
-        patch.setattr(formats, "DeltaSink", UncheckedSink)
+        patch.setattr(sinks, "DeltaSink", UncheckedSink)
         # A checkpoint belongs to no folder: the batch that was cut short comes again.
         unchecked = command(*words(store, tmp_path / "control"))
-    formats.register(spark)  # other tests have the same session
+    register(spark)  # other tests have the same session
     assert unchecked.code == 0, unchecked.err
     found = places(tmp_path / "control")
     assert len(found) > len(store.records())

@@ -143,7 +143,7 @@ def test_ranges_are_given_by_offset(store: LogStore) -> None:
 
 def test_a_star_names_all_other_partitions_also_those_that_come_later(sqlite_store: LogStore) -> None:
     sqlite_store.fill(400)
-    ends = written_offsets(TOPIC, {0: 7, 2: -1}, others=0)
+    ends = written_offsets(TOPIC, {0: 7, 2: -1})
     wanted = [(0, n) for n in range(7)] + [(2, n) for n in range(sqlite_store.ends()[2])]
     assert places(batch_rows(sqlite_store, endingOffsets=ends)) == wanted
     sqlite_store.outbox.log.grow(TOPIC, 2 * PARTITIONS)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from penstock.pipeline import formats
+from penstock.pipeline import register
 from tests.pipeline.conftest import Command, Done
 from tests.pipeline.read_back import read_back
 from tests.pipeline.stores import TOPIC, LogStore
@@ -98,7 +98,7 @@ def test_a_worker_that_does_not_connect_in_time_is_waited_for(
     with monkeypatch.context() as patch:
         patch.setattr(spark.sparkContext, "pythonExec", str(python))
         done = fragile.run()
-    formats.register(spark)  # other tests have the same session
+    register(spark)  # other tests have the same session
     assert (done.code, done.out) == (0, f"done: {2 * BATCH} rows in 2 batches\n"), done.err
     assert (tmp_path / "late").exists()
     said = "the pipeline was interrupted: a Python worker did not start in time; retrying for at most 600 s"

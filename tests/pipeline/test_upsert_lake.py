@@ -12,7 +12,8 @@ import polars
 import pytest
 from deltalake import DeltaTable
 
-from penstock.pipeline import formats
+from penstock.pipeline import register
+from penstock.pipeline.lake import sink as sinks
 from tests.pipeline.conftest import Command
 from tests.pipeline.histories import TYPES, a_history, expected
 from tests.pipeline.killed_lakes import KilledLakes
@@ -100,9 +101,9 @@ def test_a_killed_upsert_loses_nothing_and_revives_nothing_and_without_the_merge
     assert kills > each.number
 
     with monkeypatch.context() as patch:
-        patch.setattr(formats, "DeltaSink", AppendingSink)  # files are added, nothing is merged
+        patch.setattr(sinks, "DeltaSink", AppendingSink)  # files are added, nothing is merged
         done = command(*words(store, tmp_path / "control"))
-    formats.register(spark)
+    register(spark)
     assert done.code == 0, done.err
     rows = [
         row for name in TYPES for row in DeltaTable(str(tmp_path / "control" / name)).to_pyarrow_table().to_pylist()

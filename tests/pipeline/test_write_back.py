@@ -34,7 +34,7 @@ from penstock.model.partition import partition_for
 from penstock.model.record import TOKEN
 from penstock.pipeline.columns import COLUMNS
 from penstock.pipeline.source.data_source import PenstockSource
-from penstock.pipeline.writeback.writer import BackStreamWriter
+from penstock.pipeline.writeback import BackStreamWriter
 from penstock.testing.clock import FakeClock
 from penstock.worker.retention import Housekeeping
 from tests.pipeline.stores import LogStore

@@ -21,7 +21,7 @@ import psutil
 import pytest
 from pyspark.errors import StreamingQueryException
 
-from penstock.pipeline import session
+from penstock.pipeline import register
 from tests.crash.waiting import wait_until
 from tests.pipeline.conftest import ROOT, WORKERS_PATH, need_java
 from tests.pipeline.copying import COPIES, copy
@@ -39,7 +39,7 @@ def killing(spark: Any) -> Iterator[Any]:
     """Give the process's Spark with writers that can be killed."""
     spark.dataSource.register(KillingBack)
     yield spark
-    session.register(spark)  # other tests have the same session
+    register(spark)  # other tests have the same session
 
 
 def copied(store: LogStore) -> list[str]:

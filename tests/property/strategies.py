@@ -6,7 +6,6 @@ from typing import Any
 import msgspec
 from hypothesis import strategies as st
 
-from penstock.model.cloudevents import Envelope
 from penstock.model.record import RawHeaders, Record
 from penstock.model.retry import Custom, Exponential, Fixed, Linear, PowerOfTwo, RetryPolicy
 
@@ -55,7 +54,6 @@ headers: st.SearchStrategy[RawHeaders] = st.lists(
 records = st.builds(
     Record, id=some_text, key=st.none() | texts, data=data, type=some_text, raw_headers=headers, timestamp_ms=moments_ms
 )
-envelopes = st.builds(Envelope, record=records, source=some_text)
 
 
 def _spans(at_least_ms: int) -> st.SearchStrategy[timedelta]:

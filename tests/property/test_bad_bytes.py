@@ -9,12 +9,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from penstock.errors import Error, InvalidEnvelope, Undecodable
-from penstock.model.cloudevents import from_json, from_kafka, to_json, to_kafka
+from penstock.model.cloudevents import from_json
 from penstock.model.content import JSON, decode_value
 from penstock.model.event_types import EventTypes
-from penstock.model.record import RawHeaders
 from penstock.wire.kafka.headers import decode_headers, encode_headers
-from tests.property.strategies import OWN_HEADERS, content_types, json_bytes, json_values, some_text, spaced_json, texts
+from tests.property.strategies import json_bytes, json_values, some_text, spaced_json, texts
 
 NOW_MS = 1_700_000_000_000
 
@@ -29,7 +28,6 @@ others = {
     "time": times | texts,
     "datacontenttype": st.sampled_from(["application/json", "text/xml"]) | texts,
     "partitionkey": texts,
-    "penstockheaders": texts | json_values.map(json.dumps),
     "data": json_values,
     "data_base64": st.just("AP8=") | texts,
 }
@@ -40,16 +38,6 @@ nearly_events = st.fixed_dictionaries(
 )
 event_bytes = st.binary() | json_bytes | spaced_json | (events | nearly_events).map(as_json)
 
-own_header = st.tuples(st.sampled_from(OWN_HEADERS), st.none() | st.binary() | texts.map(str.encode))
-good_headers = st.just(
-    (("ce_specversion", b"1.0"), ("ce_id", b"1"), ("ce_type", b"t"), ("ce_source", b"/"), ("ce_time", b""))
-)
-kafka_headers = st.builds(
-    lambda good, more: (*good, *more),
-    st.just(()) | good_headers | good_headers.map(lambda good: good[:4]),
-    st.lists(own_header | st.tuples(texts, st.none() | st.binary()) | content_types, max_size=6),
-)
-
 
 @given(event_bytes)
 @example(b"[" * 100_000)
@@ -58,28 +46,12 @@ kafka_headers = st.builds(
 @example(b'{"specversion":"1.0","id":"1","type":"t","source":"/","datacontenttype":"a/b","data":"\xff"}')
 @example(b'{"specversion":"1.0","id":"1","type":"t","source":"/","data":' + b"9" * 5000 + b"}")
 @example(b'{"specversion":"1.0","id":"\\ud800","type":"t","source":"/"}')
-def test_bytes_read_as_a_json_event_give_an_envelope_or_are_refused(text: bytes) -> None:
+def test_bytes_read_as_a_json_event_give_a_record_or_are_refused(text: bytes) -> None:
     try:
-        envelope = from_json(text, NOW_MS)
+        record = from_json(text, NOW_MS)
     except InvalidEnvelope:
         return
-    assert from_json(to_json(envelope), NOW_MS) == envelope
-    assert envelope.record.timestamp is not None
-
-
-@given(st.none() | st.binary(), st.none() | st.binary(), kafka_headers)
-def test_a_message_read_as_a_kafka_event_gives_an_envelope_or_none_or_is_refused(
-    key: bytes | None, value: bytes | None, headers: RawHeaders
-) -> None:
-    try:
-        envelope = from_kafka(key, value, headers, NOW_MS)
-    except InvalidEnvelope:
-        return
-    if envelope is None:
-        assert "ce_specversion" not in dict(headers)
-    else:
-        assert from_kafka(key, value, to_kafka(envelope), NOW_MS) == envelope
-        assert envelope.record.timestamp is not None
+    assert record.timestamp is not None
 
 
 @given(st.binary() | st.binary(max_size=6))

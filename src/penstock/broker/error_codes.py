@@ -7,7 +7,7 @@ KAFKA_STORAGE_ERROR to a partition, and one that ends a transaction gives up aft
 
 from penstock import errors as e
 from penstock.errors import Error, Fault, InvalidBatch
-from penstock.errors.table import ErrorTable
+from penstock.errors.base import ErrorTable
 from penstock.wire.kafka.apis import groups, transactions
 from penstock.wire.kafka.error_numbers import ErrorNumber as E
 from penstock.wire.kafka.layout import Message

@@ -5,7 +5,7 @@
 
 from penstock import errors as e
 from penstock.errors import Error
-from penstock.errors.table import ErrorTable
+from penstock.errors.base import ErrorTable
 
 FAILED, USAGE, UNREACHABLE = 1, 2, 3
 

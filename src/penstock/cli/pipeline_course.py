@@ -32,7 +32,7 @@ from penstock.pipeline.replay import rebuild_tables
 from penstock.pipeline.session import session
 from penstock.pipeline.settings import PipelineSettings
 from penstock.pipeline.source.view import open_view
-from penstock.pipeline.writeback.writer import WriteTarget
+from penstock.pipeline.writeback import WriteTarget
 from penstock.signals import on_signal
 
 from .listeners import refuse_open, running

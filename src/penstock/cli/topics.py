@@ -9,6 +9,7 @@ import click
 
 from penstock.log.contract import OUTBOX_PARTITIONS
 from penstock.log.store import Store
+from penstock.model.retry import span_words
 from penstock.operate import topics
 from penstock.operate.clear import Cleared, clear
 from penstock.operate.kafka_cluster import KafkaCluster, is_kafka
@@ -17,7 +18,7 @@ from penstock.operate.topics import UNLIMITED, TopicShown
 
 from .options import ChosenStore, json_option, page_options, store_command, store_options, yes_option
 from .output import confirm, moment, print_facts, print_json, print_page, print_result, print_table, whole
-from .units import count, duration, duration_text, is_unlimited, size, size_text
+from .units import count, duration, is_unlimited, size, size_text
 
 _COLUMNS = ("topic", "partitions", "records", "kept", "groups")
 _PARTITION_COLUMNS = ("partition", "start", "end", "records")
@@ -223,7 +224,7 @@ def _kept(topic: TopicShown) -> str:
 
 
 def _age_text(milliseconds: int) -> str:
-    return duration_text(milliseconds) if milliseconds else "until every group has passed it"
+    return span_words(milliseconds) if milliseconds else "until every group has passed it"
 
 
 def _lost(cleared: Cleared) -> str:

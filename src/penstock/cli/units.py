@@ -92,15 +92,6 @@ def name_value(text: str) -> tuple[str, str]:
     return name, value
 
 
-def duration_text(milliseconds: int) -> str:
-    """Return a duration in the largest unit that divides it."""
-    for unit in ("d", "h", "min", "s"):
-        per = int(_SECONDS[unit] * 1000)
-        if milliseconds % per == 0:
-            return f"{milliseconds // per}{unit}"
-    return f"{milliseconds}ms"
-
-
 def size_text(count: int) -> str:
     """Return a number of bytes, rounded for people."""
     size = float(count)

@@ -7,15 +7,14 @@ record, with the access rules and limits of the REST API.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
-import msgspec
-
 from penstock.access.resource import AccessRight, topic
 from penstock.errors import InvalidInput
-from penstock.model.cloudevents_http import content_headers
-from penstock.model.content import JSON
+from penstock.model.cloudevents import content_headers
+from penstock.model.content import JSON, has_json
 from penstock.operate.producer import AppendedRecord, RecordWanted, publish_by_hand
 
 from .visit import PageVisit, address
@@ -31,10 +30,7 @@ ActStep = Callable[[], Any]
 
 @dataclass(frozen=True, slots=True)
 class ActPlan:
-    """The plan of an act: a question, details, the steps, and the page to return to.
-
-    `done` turns the results of the steps into a sentence for the visitor.
-    """
+    """The plan of an act: a question, the steps, the page to return to. `done`: from their results to a sentence."""
 
     question: str
     steps: tuple[ActStep, ...]
@@ -54,28 +50,18 @@ class ConsoleAct:
     plan: Callable[[PageVisit], ActPlan]
 
 
-def pause_group(visit: PageVisit) -> ActPlan:
-    """Pause a group: it gets no records until it is resumed."""
-    name = visit.needed("name")
-    return ActPlan(
-        f"Pause group {name}?",
-        (lambda: visit.ask("pause_group", group=name),),
-        lambda found: f"{name} is paused" if found[0].changed else f"{name} was paused already",
-        address("group", name=name),
-        ("Its members finish running calls and take no new records until it is resumed. Its offsets stay.",),
-    )
+def _of_group(word: str, label: str, means: str, changed: str, unchanged: str) -> ConsoleAct:
+    def plan(visit: PageVisit) -> ActPlan:
+        name = visit.needed("name")
+        return ActPlan(
+            f"{label} group {name}?",
+            (lambda: visit.ask(f"{word}_group", group=name),),
+            lambda found: f"{name} {changed if found[0].changed else unchanged}",
+            address("group", name=name),
+            (means,),
+        )
 
-
-def resume_group(visit: PageVisit) -> ActPlan:
-    """Resume a paused group."""
-    name = visit.needed("name")
-    return ActPlan(
-        f"Resume group {name}?",
-        (lambda: visit.ask("resume_group", group=name),),
-        lambda found: f"{name} is resumed" if found[0].changed else f"{name} was not paused",
-        address("group", name=name),
-        ("It continues where it stopped.",),
-    )
+    return ConsoleAct(f"{word}-group", label, plan)
 
 
 def move_group(visit: PageVisit) -> ActPlan:
@@ -110,26 +96,15 @@ def _target(to: str, at: str) -> str | int:
     return f"{at}Z" if to == "time" and "Z" not in at and "+" not in at else at
 
 
-def requeue(visit: PageVisit) -> ActPlan:
-    """Requeue dead letters."""
-    return _decided(visit, "requeue", "Requeue", "be delivered again", "requeued")
-
-
-def skip(visit: PageVisit) -> ActPlan:
-    """Release the keys that dead letters hold; the letters stay."""
-    return _decided(visit, "skip", "Skip", "stay, and release their keys", "skipped")
-
-
-def discard(visit: PageVisit) -> ActPlan:
-    """Discard dead letters for good."""
-    return _decided(visit, "discard", "Discard", "be discarded for good", "discarded", is_harsh=True)
-
-
 def _letters(count: int) -> str:
     return f"{number(count)} dead {'letter' if count == 1 else 'letters'}"
 
 
-def _decided(visit: PageVisit, word: str, label: str, means: str, past: str, *, is_harsh: bool = False) -> ActPlan:
+def _decision(word: str, means: str, past: str, *, is_harsh: bool = False) -> ConsoleAct:
+    return ConsoleAct(word, word.capitalize(), partial(_decided, word, means, past, is_harsh))
+
+
+def _decided(word: str, means: str, past: str, is_harsh: bool, visit: PageVisit) -> ActPlan:
     """Plan a decision on the picked letters, or on all of a group that match."""
     selections = list(_selections(visit))
     dry = [_decide(visit, word, group, selection, dry_run=True) for group, selection in selections]
@@ -141,7 +116,7 @@ def _decided(visit: PageVisit, word: str, label: str, means: str, past: str, *, 
     for _, selection in selections[:1]:
         details += [f"Only {name}: {value}" for name, value in selection.items() if name in _DEAD_FIELDS]
     return ActPlan(
-        f"{label} {_letters(count)}?",
+        f"{word.capitalize()} {_letters(count)}?",
         tuple(
             lambda group=group, selection=selection: _decide(visit, word, group, selection)  # type: ignore[misc]
             for group, selection in selections
@@ -176,34 +151,25 @@ def _decide(visit: PageVisit, word: str, group: str, selection: dict[str, Any], 
     return visit.ask("decide_dead", {"decision": word, "dry_run": dry_run, **selection}, group=group)
 
 
-def cancel_scheduled(visit: PageVisit) -> ActPlan:
-    """Cancel a scheduled event."""
-    id = visit.needed("id")
-    event = visit.ask("show_scheduled", id=id)
-    return ActPlan(
-        f"Cancel {event.type}?",
-        (lambda: visit.ask("cancel_scheduled", id=id),),
-        lambda found: "it is cancelled" if found[0].changed else "too late: it is no longer scheduled",
-        address("scheduled"),
-        (f"It is due at {event.due_at:%Y-%m-%d %H:%M:%S} UTC; cancelled, it is never delivered.",),
-        is_harsh=True,
-    )
+def _of_scheduled(word: str, label: str, question: str, means: str, done: str, late: str = "") -> ConsoleAct:
+    """Return an act on a scheduled event. `late`: what to say if it changed nothing."""
+
+    def plan(visit: PageVisit) -> ActPlan:
+        id = visit.needed("id")
+        event = visit.ask("show_scheduled", id=id)
+        return ActPlan(
+            question.format(event.type),
+            (lambda: visit.ask(f"{word}_scheduled", id=id),),
+            lambda found: done if not late or found[0].changed else late,
+            address("scheduled"),
+            (f"It is due at {event.due_at:%Y-%m-%d %H:%M:%S} UTC; {means}.",),
+            is_harsh=bool(late),
+        )
+
+    return ConsoleAct(f"{word}-scheduled", label, plan)
 
 
-def run_scheduled(visit: PageVisit) -> ActPlan:
-    """Make a scheduled event due now."""
-    id = visit.needed("id")
-    event = visit.ask("show_scheduled", id=id)
-    return ActPlan(
-        f"Run {event.type} now?",
-        (lambda: visit.ask("run_scheduled", id=id),),
-        lambda _: "it is due now",
-        address("scheduled"),
-        (f"It is due at {event.due_at:%Y-%m-%d %H:%M:%S} UTC; it runs now instead.",),
-    )
-
-
-def _of_schedule(word: str, question: str, means: str, past: str) -> Callable[[PageVisit], ActPlan]:
+def _of_schedule(word: str, label: str, question: str, means: str, past: str) -> ConsoleAct:
     def plan(visit: PageVisit) -> ActPlan:
         name = visit.needed("name")
         visit.ask("show_schedule", schedule=name)
@@ -215,8 +181,7 @@ def _of_schedule(word: str, question: str, means: str, past: str) -> Callable[[P
             (means,),
         )
 
-    plan.__doc__ = means
-    return plan
+    return ConsoleAct(f"{word}-schedule", label, plan)
 
 
 def publish(visit: PageVisit) -> ActPlan:
@@ -250,7 +215,7 @@ def _wanted(visit: PageVisit) -> tuple[RecordWanted, bool]:
     if not text:
         raise InvalidInput("the field value is empty; tick No value for a record without one")
     data = text.encode("utf-8", "surrogatepass")
-    is_json = _is_json(data)
+    is_json = has_json(data)
     headers = content_headers(JSON if is_json else _TEXT, data)
     return RecordWanted(data, visit.text("type"), visit.text("key"), headers), is_json
 
@@ -265,42 +230,35 @@ def _publish(
     return publish_by_hand(call.store, name, record, token=token, actor=call.actor, dry_run=dry_run)
 
 
-def _is_json(data: bytes) -> bool:
-    try:
-        msgspec.json.decode(data)
-    except (ValueError, RecursionError):
-        return False
-    return True
-
-
 ACTS = {
     each.word: each
     for each in (
         ConsoleAct("publish", "Publish", publish),
-        ConsoleAct("pause-group", "Pause", pause_group),
-        ConsoleAct("resume-group", "Resume", resume_group),
-        ConsoleAct("move-group", "Move", move_group),
-        ConsoleAct("requeue", "Requeue", requeue),
-        ConsoleAct("skip", "Skip", skip),
-        ConsoleAct("discard", "Discard", discard),
-        ConsoleAct("cancel-scheduled", "Cancel it", cancel_scheduled),
-        ConsoleAct("run-scheduled", "Run now", run_scheduled),
-        ConsoleAct(
-            "pause-schedule",
+        _of_group(
+            "pause",
             "Pause",
-            _of_schedule("pause", "Pause schedule {}?", "It does not tick until it is resumed.", "is paused"),
+            "Its members finish running calls and take no new records until it is resumed. Its offsets stay.",
+            "is paused",
+            "was paused already",
         ),
-        ConsoleAct(
-            "resume-schedule",
-            "Resume",
-            _of_schedule("resume", "Resume schedule {}?", "It continues with its next tick.", "is resumed"),
+        _of_group("resume", "Resume", "It continues where it stopped.", "is resumed", "was not paused"),
+        ConsoleAct("move-group", "Move", move_group),
+        _decision("requeue", "be delivered again", "requeued"),
+        _decision("skip", "stay, and release their keys", "skipped"),
+        _decision("discard", "be discarded for good", "discarded", is_harsh=True),
+        _of_scheduled(
+            "cancel",
+            "Cancel it",
+            "Cancel {}?",
+            "cancelled, it is never delivered",
+            "it is cancelled",
+            "too late: it is no longer scheduled",
         ),
-        ConsoleAct(
-            "run-schedule",
-            "Run now",
-            _of_schedule(
-                "run", "Run schedule {} now?", "It ticks once, in addition to its regular ticks.", "ticks now"
-            ),
+        _of_scheduled("run", "Run now", "Run {} now?", "it runs now instead", "it is due now"),
+        _of_schedule("pause", "Pause", "Pause schedule {}?", "It does not tick until it is resumed.", "is paused"),
+        _of_schedule("resume", "Resume", "Resume schedule {}?", "It continues with its next tick.", "is resumed"),
+        _of_schedule(
+            "run", "Run now", "Run schedule {} now?", "It ticks once, in addition to its regular ticks.", "ticks now"
         ),
     )
 }

@@ -16,8 +16,6 @@ from penstock.operate.overview import StoreOverview
 
 WIDTH, HEIGHT = 160.0, 36.0
 _EDGE = 2.0
-
-
 LOOK_SECONDS = 1.0
 SPAN_SECONDS = 120.0  # the width of a curve
 KEPT = 300
@@ -79,20 +77,17 @@ class OverviewHistory:
 
     def rate(self, total: Callable[[StoreOverview], int]) -> Curve:
         """Return how much a total rises per second."""
-        looks = self._shown()
-        return Curve(tuple(_rates(looks, lambda each: total(each.overview))), _marks(looks))
+        return self._rate(lambda each: total(each.overview))
 
     def group_rates(self, names: Iterable[str]) -> dict[str, Curve]:
         """Return how many records per second each of these groups passes."""
+        return {name: self._rate(lambda each, name=name: each.passed.get(name, 0)) for name in names}  # type: ignore[misc]
+
+    def _rate(self, total: Callable[[Look], int]) -> Curve:
         looks = self._shown()
-        marks = _marks(looks)
-        return {
-            name: Curve(tuple(_rates(looks, lambda each, name=name: each.passed.get(name, 0))), marks)  # type: ignore[misc]
-            for name in names
-        }
+        return Curve(tuple(_rates(looks, total)), _marks(looks))
 
     def _shown(self) -> list[Look]:
-        """Return the overviews within the span of a curve."""
         looks = list(self._looks)
         return [each for each in looks if looks[-1].at - each.at <= self._span_seconds]
 

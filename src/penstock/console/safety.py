@@ -78,10 +78,7 @@ def came_from_here(request: Request) -> bool:
 
 
 class Sessions:
-    """Browser sessions: a random id in a cookie, and a mark derived from it.
-
-    Only sessions that were unlocked by the token or have a message waiting are kept: in memory, and bounded.
-    """
+    """Browser sessions: an id in a cookie, and a mark. Only those unlocked or with a message are kept, bounded."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock, self._key = clock, os.urandom(32)

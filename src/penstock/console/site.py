@@ -7,7 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from starlette.applications import Starlette
 from starlette.datastructures import ImmutableMultiDict
@@ -27,11 +27,10 @@ from penstock.redaction import traced
 from .acts import ACTS, LOOK, ActPlan, ConsoleAct
 from .history import HEIGHT, WIDTH, OverviewHistory
 from .lake import LakeView
-from .pages import PAGES, ConsolePage
 from .safety import MARK, Protected, Sessions, read_form
-from .settings import ConsoleSettings, trace_address, trace_template
+from .views import PAGES, ConsolePage
 from .views.records import download
-from .visit import BASE, Asking, PageView, PageVisit, address
+from .visit import BASE, Asking, ConsoleSettings, PageView, PageVisit, address, trace_address, trace_template
 from .wording import FILTERS
 
 try:
@@ -114,8 +113,7 @@ class ConsoleSite:
     async def _no_such_page(self, request: Request, exc: Exception) -> Response:
         """Answer a request that the router refuses: an unknown path or method."""
         assert isinstance(exc, HTTPException)
-        values = {"code": "no_such_page", "message": "this page does not exist"}
-        return self._plain_page(request, "error.html", values, exc.status_code)
+        return self._error(request, "no_such_page", "this page does not exist", exc.status_code)
 
     async def _value(self, request: Request) -> Response:
         visit = self._visit(request, request.query_params)
@@ -148,9 +146,10 @@ class ConsoleSite:
         return self._rendered(request, None, view, visit)
 
     async def _act(self, request: Request) -> Response:
-        form, session = await read_form(request), self._sessions.of(request)
-        if not self._sessions.is_genuine(request, session, str(form.get(MARK, ""))):
-            return self._forged(request)
+        session = self._sessions.of(request)
+        form = await self._genuine_form(request, session)
+        if isinstance(form, Response):
+            return form
         act, visit = ACTS.get(request.path_params["word"]), self._visit(request, form)
         if act is None or not visit.can_act:
             return self._refused(request, act)
@@ -168,21 +167,22 @@ class ConsoleSite:
     async def _unlock(self, request: Request) -> Response:
         session = self._sessions.of(request)
         if request.method == "GET":
-            return self._plain_page(request, "unlock.html", {"has_failed": False})
-        form = await read_form(request)
-        if not self._sessions.is_genuine(request, session, str(form.get(MARK, ""))):
-            return self._forged(request)
+            return self._unlock_page(request, has_failed=False)
+        form = await self._genuine_form(request, session)
+        if isinstance(form, Response):
+            return form
         shown = str(form.get("token", "")).strip().encode("utf-8", "surrogatepass")
         if self._token is None or not hmac.compare_digest(self._token.encode(), shown):
-            return self._plain_page(request, "unlock.html", {"has_failed": True}, 403)
+            return self._unlock_page(request, has_failed=True)
         answer = RedirectResponse(f"{BASE}/", 303)
         self._sessions.keep(answer, request, self._sessions.unlock())
         return answer
 
     async def _lock(self, request: Request) -> Response:
-        form, session = await read_form(request), self._sessions.of(request)
-        if not self._sessions.is_genuine(request, session, str(form.get(MARK, ""))):
-            return self._forged(request)
+        session = self._sessions.of(request)
+        form = await self._genuine_form(request, session)
+        if isinstance(form, Response):
+            return form
         self._sessions.lock(session)
         return RedirectResponse(f"{BASE}/", 303)
 
@@ -199,7 +199,7 @@ class ConsoleSite:
                 return self._failed(request, page, exc)
             except Exception as exc:
                 logger.error("a page failed with an unexpected error", exc_info=traced(exc))
-                return self._plain_page(request, "error.html", {"code": "error", "message": None}, 500)
+                return self._error(request, "error", None, 500)
 
         return answer
 
@@ -237,8 +237,15 @@ class ConsoleSite:
         self._sessions.keep(answer, request, session)
         return answer
 
-    def _plain_page(self, request: Request, template: str, values: dict[str, Any], status: int = 200) -> Response:
-        return self._rendered(request, None, PageView(template, values, status), None)
+    def _unlock_page(self, request: Request, *, has_failed: bool) -> Response:
+        view = PageView("unlock.html", {"has_failed": has_failed}, 403 if has_failed else 200)
+        return self._rendered(request, None, view, None)
+
+    def _error(
+        self, request: Request, code: str, message: str | None, status: int, page: ConsolePage | None = None
+    ) -> Response:
+        view = PageView("error.html", {"code": code, "message": message}, status)
+        return self._rendered(request, page, view, None)
 
     def _failed(self, request: Request, page: ConsolePage | None, error: Error) -> Response:
         status = status_of(error)
@@ -246,22 +253,25 @@ class ConsoleSite:
         if status >= 500 and error.fault is not Fault.OUTSIDE and not error.retryable and status != 503:
             logger.error("a page failed", exc_info=traced(error))
             message = None  # the visitor can do nothing about it
-        view = PageView("error.html", {"code": error.code, "message": message}, status)
-        return self._rendered(request, page, view, None)
+        return self._error(request, error.code, message, status, page)
 
     def _refused(self, request: Request, act: ConsoleAct | None) -> Response:
         if act is None:
-            return self._plain_page(request, "error.html", {"code": "no_such_act", "message": None}, 404)
+            return self._error(request, "no_such_act", None, 404)
         message = (
             "enter the token first: the console printed it when it started"
             if self._allow_actions
             else "this console is read-only; start it with --allow-actions to act"
         )
-        return self._plain_page(request, "error.html", {"code": NotAllowed.code, "message": message}, 403)
+        return self._error(request, NotAllowed.code, message, 403)
 
-    def _forged(self, request: Request) -> Response:
+    async def _genuine_form(self, request: Request, session: str) -> ImmutableMultiDict[str, str] | Response:
+        """Return the fields of a form, or the refusal of one that is forged."""
+        form = await read_form(request)
+        if self._sessions.is_genuine(request, session, str(form.get(MARK, ""))):
+            return form
         message = "the form did not come from this page, or the page was open for too long; open it again"
-        return self._plain_page(request, "error.html", {"code": "form_unknown", "message": message}, 403)
+        return self._error(request, "form_unknown", message, 403)
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._api.threads, work)

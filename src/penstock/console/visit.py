@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 import msgspec
 from starlette.datastructures import Headers, ImmutableMultiDict
@@ -12,20 +12,32 @@ from starlette.requests import Request
 
 from penstock.access.principal import Principal
 from penstock.clock import from_ms
-from penstock.errors import InvalidInput
+from penstock.errors import InvalidInput, SettingOutOfRange
 from penstock.gateway.rest.api import OPERATIONS, RestApi
 from penstock.gateway.rest.call import RestCall
 from penstock.gateway.rest.operations import Operation, Parameter, ParameterValue, RestAnswer
+from penstock.settings import Settings, setting
 
 from .history import OverviewHistory
 from .lake import LakeView
 
 BASE = "/console"
+_TRACE_ID = "{trace_id}"
 MOST_CHARACTERS = 1024  # that a visitor may type into one field
 
 
 FACE = "console"  # the face that audit entries of these acts name
 _BY_ID: dict[str, Operation] = {each.id: each for each in OPERATIONS}
+
+
+class ConsoleSettings(Settings, room="console"):
+    """The web console."""
+
+    trace_url: str = setting(
+        "",
+        "Where a trace viewer shows a trace, with {trace_id} in place of its id, such as "
+        "https://jaeger.example/trace/{trace_id}. Empty: no links to traces.",
+    )
 
 
 class Asking:
@@ -49,21 +61,12 @@ class Asking:
 
 
 def _read(parameter: Parameter, given: Mapping[str, Any]) -> ParameterValue:
-    text = _text(given.get(_word(parameter.name)))
-    if text is None and parameter.place == "path":
+    value = given.get("from_" if parameter.name == "from" else parameter.name.replace("-", "_"))
+    if value not in (None, ""):
+        return parameter.read(str(value).lower() if isinstance(value, bool) else str(value))
+    if parameter.place == "path":
         raise InvalidInput(f"the address lacks the parameter {parameter.name}")
-    return parameter.read(text)
-
-
-def _word(name: str) -> str:
-    """Return a parameter's name as a Python keyword argument."""
-    return "from_" if name == "from" else name.replace("-", "_")
-
-
-def _text(value: Any) -> str | None:
-    if value is None or value == "":
-        return None
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    return parameter.read(None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +80,7 @@ class PageView:
 
 @dataclass(frozen=True, slots=True)
 class PageVisit:
-    """The input of a view. `ask` calls operations; `can_act`: whether to show buttons.
-
-    `is_live`: this is the refresh of an open page.
-    """
+    """The input of a view. `ask` calls operations; `can_act`: whether to show buttons; `is_live`: a refresh."""
 
     ask: Asking
     query: ImmutableMultiDict[str, str]
@@ -118,3 +118,19 @@ def address(page: str, **query: Any) -> str:
     encoded = urlencode(kept)  # 0 is a value: a partition, an offset
     path = f"{BASE}/{page}" if page else f"{BASE}/"
     return f"{path}?{encoded}" if encoded else path
+
+
+def trace_template(settings: ConsoleSettings) -> str | None:
+    """Return the URL template of a trace viewer; None if none is set. Raises SettingOutOfRange."""
+    url = settings.trace_url
+    if not url:
+        return None
+    if urlsplit(url).scheme not in ("http", "https") or _TRACE_ID not in url:
+        wanted = f"an address that begins with http:// or https:// and has {_TRACE_ID}"
+        raise SettingOutOfRange("trace_url", url, wanted, "console")
+    return url
+
+
+def trace_address(template: str | None, trace_id: str | None) -> str | None:
+    """Return the URL of a trace in the viewer; None without a viewer or a trace."""
+    return None if template is None or trace_id is None else template.replace(_TRACE_ID, trace_id)

@@ -15,10 +15,9 @@ from enum import Enum
 from typing import ClassVar
 
 from penstock.clock import to_ms
-from penstock.model.causes import reason
 from penstock.model.outcome import Cancel, Done, Outcome, Retry, Snooze
 from penstock.model.retry import Random, RetryPolicy
-from penstock.redaction import ErrorText
+from penstock.redaction import ErrorText, reason
 
 REASON_CHARACTERS = 1000
 SOONEST_MS = 100  # a record that is put off comes again no sooner, even if it asks for less

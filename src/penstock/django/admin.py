@@ -202,7 +202,6 @@ class GroupsAdmin(_Listing):
 
 
 def _selection(ticked: str) -> dead.DeadSelection:
-    """Return the dead letter of a ticked box."""
     try:
         group, topic, id = msgspec.json.decode(ticked, type=tuple[str, str, str])
     except msgspec.MsgspecError as exc:

@@ -36,18 +36,16 @@ class Listed:
 def listed_letters(letters: Iterable[DeadLetter]) -> list[Listed]:
     """Return dead letters as rows."""
     return [
-        Listed(
-            (
-                Cell(each.died_at),
-                Cell(each.group),
-                Cell(_place(each), _letter_link(each)),
-                Cell(each.type),
-                Cell(each.key),
-                Cell(each.failures),
-                Cell(_short(each.reason)),
-                Cell("yes" if each.holding else "no"),
-            ),
-            msgspec.json.encode((each.group, each.topic, each.id)).decode(),
+        _row(
+            each.died_at,
+            each.group,
+            Cell(_place(each), _letter_link(each)),
+            each.type,
+            each.key,
+            each.failures,
+            _short(each.reason),
+            "yes" if each.holding else "no",
+            tick=msgspec.json.encode((each.group, each.topic, each.id)).decode(),
         )
         for each in letters
     ]
@@ -56,18 +54,16 @@ def listed_letters(letters: Iterable[DeadLetter]) -> list[Listed]:
 def listed_lanes(lanes: Iterable[WaitingLane]) -> list[Listed]:
     """Return waiting lanes as rows."""
     return [
-        Listed(
-            (
-                Cell(each.group),
-                Cell(each.topic),
-                Cell(each.partition),
-                Cell("(all)" if each.whole else each.key),
-                Cell(each.state.value),
-                Cell(each.until),
-                Cell(each.failures),
-                Cell(each.waiting),
-                Cell(_short(each.reason)),
-            )
+        _row(
+            each.group,
+            each.topic,
+            each.partition,
+            "(all)" if each.whole else each.key,
+            each.state.value,
+            each.until,
+            each.failures,
+            each.waiting,
+            _short(each.reason),
         )
         for each in lanes
     ]
@@ -76,28 +72,33 @@ def listed_lanes(lanes: Iterable[WaitingLane]) -> list[Listed]:
 def listed_groups(groups: Iterable[Group]) -> list[Listed]:
     """Return groups as rows, with links to waiting lanes and dead letters, which may be too many to count."""
     return [
-        Listed(
-            (
-                Cell(each.name),
-                Cell(each.kind),
-                Cell(", ".join(each.topics)),
-                Cell(each.lag),
-                Cell(each.oldest_unread_at),
-                Cell(each.members),
-                Cell(each.paused_at or ""),
-                Cell("waiting lanes", _list_link("lanelist", each.name)),
-                Cell("dead letters", _list_link("deadlist", each.name)),
-            )
+        _row(
+            each.name,
+            each.kind,
+            ", ".join(each.topics),
+            each.lag,
+            each.oldest_unread_at,
+            each.members,
+            each.paused_at or "",
+            Cell("waiting lanes", _list_link("lanelist", each.name)),
+            Cell("dead letters", _list_link("deadlist", each.name)),
         )
         for each in groups
     ]
+
+
+def _row(*values: Any, tick: str = "") -> Listed:
+    return Listed(tuple(each if isinstance(each, Cell) else Cell(each) for each in values), tick)
 
 
 def shown_record(found: DeadRecord) -> list[tuple[str, Any]]:
     """Return a dead letter with its record, field by field."""
     letter, record = found.letter, found.record
     try:
-        value = repr(record.data) if record.data is None else _value_text(record.value)
+        plain = record.data is None or isinstance(record.value, bytes)
+        value = (
+            repr(record.data) if plain else msgspec.json.format(msgspec.json.encode(record.value), indent=2).decode()
+        )
     except Undecodable:
         value = repr(record.data)
     return [
@@ -116,12 +117,6 @@ def shown_record(found: DeadRecord) -> list[tuple[str, Any]]:
         ("value", value if len(value) <= _LONGEST_VALUE else f"{value[:_LONGEST_VALUE]} …"),
         ("damage", found.damage or "none"),
     ]
-
-
-def _value_text(value: Any) -> str:
-    if isinstance(value, bytes):
-        return repr(value)
-    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
 
 
 def _place(letter: DeadLetter) -> str:

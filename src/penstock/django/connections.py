@@ -27,10 +27,7 @@ _NOT_IN_A_URL = {
 
 
 def database_url(alias: str = "default") -> str:
-    """Return the URL of one of Django's databases, for `Outbox(database_url())`.
-
-    Raises ImproperlyConfigured for a database that Penstock does not support.
-    """
+    """Return the URL of one of Django's databases, for `Outbox(database_url())`. Raises ImproperlyConfigured."""
     connection = connections[alias]
     if connection.vendor == "sqlite":
         if connection.is_in_memory_db():

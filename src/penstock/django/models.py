@@ -1,6 +1,6 @@
 """Models for the admin's lists: Django needs them for its menu, its URLs and its permissions.
 
-They have no tables and no rows: the pages use `penstock.operate`. Migration 0001 names them, too.
+They have no tables and no rows: the pages use `penstock.operate`. Migration 0017 names them, too.
 """
 
 from typing import ClassVar
@@ -8,17 +8,22 @@ from typing import ClassVar
 from django.db import models
 
 
-class DeadList(models.Model):  # type: ignore[misc]  # Django brings no types
-    """The dead letters."""
-
+class _List(models.Model):  # type: ignore[misc]  # Django brings no types
     id = models.TextField(primary_key=True)
 
     class Meta:
+        abstract = True
+        managed = False
+        default_permissions = ()
+
+
+class DeadList(_List):
+    """The dead letters."""
+
+    class Meta(_List.Meta):
         """The permissions to view, requeue and discard."""
 
-        managed = False
         verbose_name = verbose_name_plural = "dead letters"
-        default_permissions = ()
         permissions: ClassVar = [
             ("view_dead_letters", "Can view dead letters"),
             ("requeue_dead_letters", "Can requeue dead letters"),
@@ -26,29 +31,21 @@ class DeadList(models.Model):  # type: ignore[misc]  # Django brings no types
         ]
 
 
-class LaneList(models.Model):  # type: ignore[misc]  # Django brings no types
+class LaneList(_List):
     """The waiting lanes."""
 
-    id = models.TextField(primary_key=True)
-
-    class Meta:
+    class Meta(_List.Meta):
         """The permission to view."""
 
-        managed = False
         verbose_name = verbose_name_plural = "waiting lanes"
-        default_permissions = ()
         permissions: ClassVar = [("view_lanes", "Can view waiting lanes")]
 
 
-class GroupList(models.Model):  # type: ignore[misc]  # Django brings no types
+class GroupList(_List):
     """The groups."""
 
-    id = models.TextField(primary_key=True)
-
-    class Meta:
+    class Meta(_List.Meta):
         """The permission to view."""
 
-        managed = False
         verbose_name = verbose_name_plural = "groups"
-        default_permissions = ()
         permissions: ClassVar = [("view_groups", "Can view groups")]

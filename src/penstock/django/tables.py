@@ -14,7 +14,7 @@ from django.db.migrations.operations.base import Operation
 from penstock.database import hosted
 from penstock.database.database import Transaction
 from penstock.errors import SchemaMissing
-from penstock.operate.drop import Losses, losses_in
+from penstock.operate.drop import losses_in
 from penstock.outbox.adapters.django import ADAPTER
 
 from . import project
@@ -50,18 +50,13 @@ class Tables(Operation):  # type: ignore[misc]  # Django brings no types
         hosted.upgrade(dialect, names, lambda sql: _execute(connection, sql), to=self.version)
 
     def database_backwards(self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any) -> None:
-        """Refuse to lose data; drop the tables when reversing the first version.
-
-        Raises ImproperlyConfigured, StoreBusy, SchemaBehind, SchemaTooNew, SchemaUnreleased.
-        """
+        """Refuse to lose data; drop the tables when reversing the first version."""
         connection = schema_editor.connection
         if connection.alias != project.alias() or not router.allow_migrate(connection.alias, app_label):
             return
         dialect, names = ADAPTER.dialect_of(connection), project.names()
         if schema_editor.collect_sql:
-            schema_editor.collected_sql.append(
-                "-- Penstock's tables are dropped by the first version, if they are empty"
-            )
+            schema_editor.collected_sql.append("-- Penstock's tables are dropped by the first version, if empty")
             return
         _check_may_drop(connection)
         if len(hosted.steps_between(dialect, names, 0, self.version)) == 1:
@@ -80,24 +75,16 @@ def _execute(connection: Any, sql: str) -> Sequence[Any]:
 
 
 def _check_may_drop(connection: Any) -> None:
-    """Refuse to drop tables that hold data or that members use; missing tables are fine.
-
-    It queries Django's connection, in its transaction. Raises ImproperlyConfigured, StoreBusy, SchemaBehind,
-    SchemaTooNew, SchemaUnreleased.
-    """
+    """Refuse to drop tables that hold data or that members use; missing tables are fine."""
     with project.store() as store:
         try:
             lost = losses_in(Transaction(store.database, connection.connection), store)
         except SchemaMissing:
             return
-    if _holds_anything(lost) and not project.allows_drop():
+    if any((lost.records, lost.staged, lost.scheduled, lost.groups, lost.dead)) and not project.allows_drop():
         raise ImproperlyConfigured(
             f"Penstock's tables in database {project.alias()!r} hold {lost.records} records, {lost.staged} "
             f"staged and {lost.scheduled} scheduled events, {lost.groups} groups and {lost.dead} dead "
             "letters, which would be lost: run `manage.py penstock drop` first, which asks for confirmation, "
             "or set PENSTOCK_ALLOW_DROP = True"
         )
-
-
-def _holds_anything(lost: Losses) -> bool:
-    return bool(lost.records or lost.staged or lost.scheduled or lost.groups or lost.dead)

@@ -1,8 +1,10 @@
-"""The root of all errors, and what each of them answers."""
+"""The root of all errors, what each of them answers, and the table of a face: its answer to each error."""
 
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, TypeVar
 
+Answer = TypeVar("Answer")
 _PACKAGE = __name__.rpartition(".")[0]
 
 
@@ -65,3 +67,17 @@ def tree(root: type[Error] = Error) -> list[type[Error]]:
     for child in root.__subclasses__():
         found += tree(child)
     return found
+
+
+class ErrorTable(Generic[Answer]):
+    """The answers of a face (exit codes, HTTP statuses, Kafka numbers): by a rule, or by the nearest named class."""
+
+    def __init__(self, rule: Callable[[type[Error]], Answer], named: Mapping[Answer, Iterable[type[Error]]]) -> None:
+        """`rule`: from `fault` and `retryable` to the answer."""
+        self.rule = rule
+        self.named = {cls: answer for answer, classes in named.items() for cls in classes}
+
+    def of(self, cls: type[Error]) -> Answer:
+        """Return the answer of the nearest named class, or else that of the rule."""
+        nearest = next((base for base in cls.__mro__ if base in self.named), None)
+        return self.rule(cls) if nearest is None else self.named[nearest]

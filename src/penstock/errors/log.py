@@ -80,10 +80,7 @@ class OutOfSequence(LogError, code="out_of_sequence"):
 
 
 class Damaged(LogError, code="damaged", fault=Fault.OUTSIDE):
-    """Stored bytes of a log are corrupt: they are not served, and nothing is deleted.
-
-    `until` is the first offset after the damage, where known.
-    """
+    """Stored bytes are corrupt, not served and not deleted. `until`: the first offset after them, where known."""
 
     def __init__(self, where: str, position: int, offset: int, why: str, until: int | None = None) -> None:
         _, _, behind = where.partition("/")
@@ -123,9 +120,6 @@ class UnknownScheduled(LogError, code="unknown_scheduled"):
 
 class UnknownEvent(LogError, code="unknown_event"):
     """No event of that id was found."""
-
-    def __init__(self, why: str) -> None:
-        super().__init__(why)
 
 
 class PartsMissing(LogError, code="parts_missing", fault=Fault.OURS, retryable=True):

@@ -124,17 +124,16 @@ class BatchDiffers(PipelineError, code="batch_differs"):
     """A stateful query writes a batch whose number its table has for another batch."""
 
     def __init__(self, table: str, whose: str, held: tuple[int, int | None], brought: tuple[int, int | None]) -> None:
-        there, here = (f"batch {number}{_of_content(content)}" for number, content in (held, brought))
+        there, here = (
+            f"batch {number}" + ("" if content is None else f" (made from {content:016x})")
+            for number, content in (held, brought)
+        )
         super().__init__(
             f"table {table} ends with {there} of {whose}, which now writes {here}, so nothing was written: "
             "its checkpoint is an older copy, or another driver uses the same one (end one of them). "
             f"Restore the checkpoint that ends with batch {held[0]}; if it is lost, run the pipeline into "
             "another folder, which leaves this table unchanged"
         )
-
-
-def _of_content(content: int | None) -> str:
-    return "" if content is None else f" (made from {content:016x})"
 
 
 class StateWithoutPast(PipelineError, code="state_without_past"):

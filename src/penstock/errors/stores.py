@@ -41,10 +41,7 @@ class SchemaError(Error, code="schema", fault=Fault.CALLER):
 
 
 class NotMigrated(SchemaError, code="not_migrated"):
-    """The tables are not those that this Penstock needs; run `migrate`.
-
-    `found` describes the difference, without the remedy.
-    """
+    """The tables are not those that this Penstock needs. `found` describes the difference, without the remedy."""
 
     def __init__(self, found: str) -> None:
         self.found = found

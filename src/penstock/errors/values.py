@@ -181,9 +181,6 @@ class InvalidBatch(InvalidInput, code="invalid_batch"):
 class InvalidSelection(InvalidInput, code="invalid_selection"):
     """The selection is empty, or its parts contradict each other."""
 
-    def __init__(self, why: str) -> None:
-        super().__init__(why)
-
 
 class EventTypeError(Error, code="event_type", fault=Fault.CALLER):
     """A class or name cannot be used in the registry of typed events."""

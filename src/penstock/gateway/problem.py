@@ -12,7 +12,7 @@ import msgspec
 
 from penstock import errors as e
 from penstock.errors import Error, Fault, RateLimited
-from penstock.errors.table import ErrorTable
+from penstock.errors.base import ErrorTable
 from penstock.redaction import traced
 
 logger = logging.getLogger("penstock.gateway")

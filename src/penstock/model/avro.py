@@ -31,10 +31,7 @@ Schema = dict[str, Any] | list[Any] | str
 
 
 class Avro:
-    """The codec of one class. Raises MissingExtra, NotAnEventClass.
-
-    The class is a dataclass, a msgspec Struct or a pydantic v2 model whose fields are those of the schema.
-    """
+    """The codec of one class, whose fields are those of the schema. Raises MissingExtra, NotAnEventClass."""
 
     content_type = "application/avro"
 

@@ -1,4 +1,4 @@
-"""A record as a CloudEvent 1.0: Kafka's binary form, and the JSON form.
+"""A record as a CloudEvent 1.0: written for Kafka, read from HTTP.
 
 | CloudEvent      | record                                   |
 |-----------------|------------------------------------------|
@@ -8,90 +8,58 @@
 | datacontenttype | header `content-type`, else JSON         |
 | partitionkey    | key (in Kafka: the message's key)        |
 | data            | value; absent for a tombstone            |
-| penstockheaders | the other headers, JSON form only        |
 
-Codecs without I/O; decode undoes encode for every record (`tests/property`).
+Over HTTP there are three forms:
+
+| form       | content type                          | attributes                                          |
+|------------|---------------------------------------|-----------------------------------------------------|
+| binary     | that of the data                      | headers `ce-…`, percent-encoded; data is the body   |
+| structured | `application/cloudevents+json`        | members of the JSON object                          |
+| batch      | `application/cloudevents-batch+json`  | an array of such objects                            |
+
+`partitionkey` is the record's key. Extensions become headers `ce_…`, as in the Kafka binding. Codecs without I/O.
 """
 
 import base64
 import binascii
-from collections.abc import Iterable
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any
+from urllib.parse import unquote
 
 import msgspec
 
 from penstock.clock import from_ms, to_ms
-from penstock.errors import InvalidEnvelope, shown
+from penstock.errors import InvalidEnvelope, InvalidInput, shown
 
 from .content import BINARY, CONTENT_TYPE, JSON, is_json
+from .limits import MOST_RECORDS
 from .record import RawHeaders, Record
 
 SPEC_VERSION = "1.0"
+STRUCTURED = "application/cloudevents+json"
+BATCH = "application/cloudevents-batch+json"
+_ATTRIBUTES = frozenset({"specversion", "id", "type", "source", "time", "datacontenttype", "partitionkey"})
+_MEMBERS = _ATTRIBUTES | {"data", "data_base64"}
 _JSON_MARK = (CONTENT_TYPE, JSON.encode())
-_BLANKS = b" \t\r\n"  # allowed around a JSON value
-_REQUIRED = ("ce_specversion", "ce_id", "ce_type", "ce_source")
 
 
-class Envelope(msgspec.Struct, frozen=True):
-    """A record and the source that it names."""
-
-    record: Record
-    source: str
-
-
-def to_kafka(envelope: Envelope) -> RawHeaders:
-    """Return the headers of the Kafka message; its key and value are the record's own.
-
-    Raises InvalidEnvelope for a time out of range.
-    """
-    record = envelope.record
+def to_kafka(record: Record, source: str) -> RawHeaders:
+    """Return the headers of the Kafka message; key and value are the record's own. Raises InvalidEnvelope."""
     attributes = {
         "ce_specversion": SPEC_VERSION,
         "ce_id": record.id,
         "ce_type": record.type or "",
-        "ce_source": envelope.source,
+        "ce_source": source,
         "ce_time": format_time(record.timestamp_ms),
     }
     # The default needs no mark in the record; a header with the same value is repeated here, so that
-    # from_kafka, which removes the first one, returns it.
-    own = _content_type(record.raw_headers)
+    # a reader that removes the first one has it.
+    own = next((header for header in record.raw_headers if header[0] == CONTENT_TYPE), None)
     content = (_JSON_MARK,) if own == _JSON_MARK or (own is None and record.data is not None) else ()
     return (*((name, text.encode()) for name, text in attributes.items()), *content, *record.raw_headers)
 
 
-def from_kafka(
-    key: bytes | None, value: bytes | None, headers: Iterable[tuple[str, bytes | None]], timestamp_ms: int
-) -> Envelope | None:
-    """Return the envelope in a Kafka message, or None when it is not a CloudEvent in binary form.
-
-    Raises InvalidEnvelope when it claims to be one but lacks a required attribute.
-    """
-    raw: dict[str, bytes | None] = {}
-    rest: list[tuple[str, bytes | None]] = []
-    for name, content in headers:
-        if name in _REQUIRED or name == "ce_time":
-            raw[name] = content
-        else:
-            rest.append((name, content))
-    if "ce_specversion" not in raw:
-        return None
-    if _content_type(rest) == _JSON_MARK:
-        rest.remove(_JSON_MARK)
-    found = {name: _text(name, content) for name, content in raw.items()}
-    for name in _REQUIRED:
-        if not found.get(name):
-            raise InvalidEnvelope(name, "is missing")
-    _check_version(found["ce_specversion"])
-    time_ms = parse_time(found["ce_time"]) if "ce_time" in found else timestamp_ms
-    text_key = None if key is None else key.decode("utf-8", "surrogateescape")
-    record = Record(found["ce_id"], text_key, value, found["ce_type"], tuple(rest), time_ms)
-    return Envelope(record, found["ce_source"])
-
-
 class _JsonEvent(msgspec.Struct, omit_defaults=True):
-    """The JSON form, member by member."""
-
     specversion: str
     id: str
     type: str
@@ -99,45 +67,12 @@ class _JsonEvent(msgspec.Struct, omit_defaults=True):
     time: str | None = None
     datacontenttype: str | None = None
     partitionkey: str | None = None
-    penstockheaders: str | None = None
     data: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     data_base64: str | None = None
 
 
-def to_json(envelope: Envelope) -> bytes:
-    """Return the JSON form; JSON data is embedded unchanged, other bytes in base64.
-
-    Raises InvalidEnvelope for a key of bytes that are not text, or a time out of range.
-    """
-    record = envelope.record
-    content_type = record.headers.get(CONTENT_TYPE) or JSON
-    event = _JsonEvent(
-        specversion=SPEC_VERSION,
-        id=record.id,
-        type=record.type or "",
-        source=envelope.source,
-        time=format_time(record.timestamp_ms),
-        datacontenttype=None if record.data is None else content_type,
-        partitionkey=record.key,
-    )
-    if record.raw_headers:
-        event.penstockheaders = _pack(record.raw_headers)
-    if record.data is not None:
-        if is_json(content_type) and _stays_itself(record.data):
-            event.data = msgspec.Raw(record.data)
-        else:
-            event.data_base64 = base64.b64encode(record.data).decode("ascii")
-    try:
-        return msgspec.json.encode(event)
-    except UnicodeEncodeError as exc:
-        raise InvalidEnvelope("*", f"has no UTF-8 form: {exc}") from exc
-
-
-def from_json(text: bytes, received_ms: int) -> Envelope:
-    """Return the envelope of the JSON form; without a time, the time of receipt counts.
-
-    Raises InvalidEnvelope.
-    """
+def from_json(text: bytes, received_ms: int) -> Record:
+    """Return the record of the JSON form; without a time, that of receipt counts. Raises InvalidEnvelope."""
     try:
         event = msgspec.json.decode(text, type=_JsonEvent)
     except (ValueError, RecursionError) as exc:
@@ -147,8 +82,7 @@ def from_json(text: bytes, received_ms: int) -> Envelope:
         if not getattr(event, name):
             raise InvalidEnvelope(name, "must not be empty")
     time_ms = received_ms if event.time is None else parse_time(event.time)
-    record = Record(event.id, event.partitionkey, _data(event), event.type, _headers(event), time_ms)
-    return Envelope(record, event.source)
+    return Record(event.id, event.partitionkey, _data(event), event.type, _headers(event), time_ms)
 
 
 def format_time(ms: int) -> str:
@@ -170,74 +104,110 @@ def parse_time(text: str) -> int:
         raise InvalidEnvelope("time", str(exc)) from exc
 
 
-def _content_type(headers: Iterable[tuple[str, bytes | None]]) -> tuple[str, bytes | None] | None:
-    """Return the first header that names a content type."""
-    return next((header for header in headers if header[0] == CONTENT_TYPE), None)
-
-
-def _text(name: str, content: bytes | None) -> str:
-    try:
-        return (content or b"").decode()
-    except UnicodeDecodeError as exc:
-        raise InvalidEnvelope(name, "is not UTF-8") from exc
-
-
 def _data(event: _JsonEvent) -> bytes | None:
     if event.data_base64 is not None:
-        return _unbase64("data_base64", event.data_base64)
+        try:
+            return base64.b64decode(event.data_base64, validate=True)
+        except (binascii.Error, ValueError) as exc:
+            raise InvalidEnvelope("data_base64", f"is not base64: {exc}") from exc
     if event.data is msgspec.UNSET:
         return None
     data = bytes(event.data)
     if event.datacontenttype is not None and not is_json(event.datacontenttype) and data[:1] == b'"':
-        return _decode_text(data).encode()  # text of another kind, such as XML, is a string there
+        try:
+            return msgspec.json.decode(data, type=str).encode()  # text of another kind, such as XML, is a string there
+        except ValueError as exc:
+            raise InvalidEnvelope("data", str(exc)) from exc
     return data
 
 
-def _decode_text(data: bytes) -> str:
-    try:
-        return msgspec.json.decode(data, type=str)
-    except ValueError as exc:
-        raise InvalidEnvelope("data", str(exc)) from exc
-
-
 def _headers(event: _JsonEvent) -> RawHeaders:
-    if event.penstockheaders is not None:
-        return _unpack(event.penstockheaders)
     content_type = event.datacontenttype or (BINARY if event.data_base64 is not None else JSON)
     return () if content_type == JSON else ((CONTENT_TYPE, content_type.encode()),)
-
-
-def _pack(headers: RawHeaders) -> str:
-    rows: list[Any] = [(name, None if v is None else base64.b64encode(v).decode("ascii")) for name, v in headers]
-    return msgspec.json.encode(rows).decode()
-
-
-def _unpack(text: str) -> RawHeaders:
-    try:
-        rows = msgspec.json.decode(text, type=list[tuple[str, str | None]])
-    except (ValueError, RecursionError) as exc:
-        raise InvalidEnvelope("penstockheaders", str(exc)) from exc
-    return tuple((name, None if v is None else _unbase64("penstockheaders", v)) for name, v in rows)
-
-
-def _unbase64(name: str, text: str) -> bytes:
-    try:
-        return base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError) as exc:
-        raise InvalidEnvelope(name, f"is not base64: {exc}") from exc
-
-
-def _stays_itself(data: bytes) -> bool:
-    """Return whether bytes survive a round trip inside a JSON text: JSON without surrounding blanks."""
-    if data.strip(_BLANKS) != data:
-        return False
-    try:
-        msgspec.json.decode(data)
-    except (ValueError, RecursionError):
-        return False
-    return True
 
 
 def _check_version(version: str) -> None:
     if version != SPEC_VERSION:
         raise InvalidEnvelope("specversion", f"is {shown(version)}; only {SPEC_VERSION} is supported")
+
+
+def is_binary(headers: Mapping[str, str]) -> bool:
+    """Return whether a request is a CloudEvent in binary form."""
+    return "ce-specversion" in headers
+
+
+class _AnyEvent(msgspec.Struct):
+    """What every event has, so that an array of millions of other things is refused at its first."""
+
+    specversion: str
+
+
+def from_binary(headers: Mapping[str, str], body: bytes, received_ms: int) -> Record:
+    """Return the record of a request in binary form; headers by lower-case names. Raises InvalidEnvelope."""
+    found = {
+        name.removeprefix("ce-"): _unquoted(name, value) for name, value in headers.items() if name.startswith("ce-")
+    }
+    if found.get("specversion") != "1.0":
+        raise InvalidEnvelope("specversion", "must be 1.0")
+    for name in ("id", "type", "source"):
+        if not found.get(name):
+            raise InvalidEnvelope(name, "is missing")
+    time_ms = parse_time(found["time"]) if "time" in found else received_ms
+    content_type = headers.get("content-type")
+    data = body if body or content_type is not None else None
+    own = content_headers(content_type, data)
+    more = tuple((f"ce_{name}", value.encode()) for name, value in found.items() if name not in _ATTRIBUTES)
+    return Record(found["id"], found.get("partitionkey"), data, found["type"], (*own, *more), time_ms)
+
+
+def from_structured(body: bytes, received_ms: int) -> Record:
+    """Return the record of a request in structured form. Raises InvalidEnvelope."""
+    record = from_json(body, received_ms)
+    return msgspec.structs.replace(record, raw_headers=(*record.raw_headers, *_extensions(body, record)))
+
+
+def from_batch(body: bytes, received_ms: int) -> list[Record]:
+    """Return the records of a batch. Raises InvalidEnvelope."""
+    try:
+        count = len(msgspec.json.decode(body, type=list[_AnyEvent]))  # what is no event ends it early
+        if count > MOST_RECORDS:
+            raise InvalidInput(f"{count} records at once; send {MOST_RECORDS} or fewer")
+        events = msgspec.json.decode(body, type=list[msgspec.Raw])
+    except (ValueError, RecursionError) as exc:
+        raise InvalidEnvelope("*", str(exc)) from exc
+    return [from_structured(bytes(each), received_ms) for each in events]
+
+
+def content_headers(content_type: str | None, data: bytes | None) -> RawHeaders:
+    """Return the content-type header of a record's data; JSON needs none."""
+    if data is None or content_type == JSON:
+        return ()
+    return ((CONTENT_TYPE, (content_type or BINARY).encode()),)
+
+
+def _extensions(body: bytes, record: Record) -> RawHeaders:
+    known = {name for name, _ in record.raw_headers}
+    try:
+        members = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
+    except UnicodeDecodeError as exc:
+        raise InvalidEnvelope("*", f"the name of an extension is {exc}") from exc
+    return tuple(
+        (f"ce_{name}", _text(name, bytes(value)))
+        for name, value in members.items()
+        if name not in _MEMBERS and f"ce_{name}" not in known and bytes(value) != b"null"
+    )
+
+
+def _text(name: str, value: bytes) -> bytes:
+    try:
+        found = msgspec.json.decode(value, type=str | int | bool)
+    except (ValueError, RecursionError) as exc:
+        raise InvalidEnvelope(name, "must be a string, a whole number or true or false") from exc
+    return (str(found).lower() if isinstance(found, bool) else str(found)).encode()
+
+
+def _unquoted(name: str, value: str) -> str:
+    try:
+        return unquote(value, errors="strict")
+    except UnicodeDecodeError as exc:
+        raise InvalidEnvelope(name, "is not UTF-8") from exc

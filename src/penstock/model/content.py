@@ -24,10 +24,7 @@ ENCODE_ERRORS = (TypeError, ValueError, OverflowError, RecursionError, msgspec.E
 
 
 def encode_value(type_name: str, value: Any) -> tuple[bytes | None, str]:
-    """Return a value's bytes and their content type.
-
-    Raises InvalidValue when it has no JSON form; `type_name` is the event's type, for the message.
-    """
+    """Return a value's bytes and their content type. Raises InvalidValue, which names the event's type."""
     if type(value) is not dict:  # most are dicts: skip the costlier checks
         if value is None:
             return None, JSON
@@ -63,10 +60,7 @@ def _refuse_not_finite(value: Any) -> None:
 
 
 def decode_value(data: bytes | None, content_type: str) -> Any:
-    """Return the value in `data`: JSON as Python data, everything else as bytes.
-
-    Raises Undecodable.
-    """
+    """Return the value in `data`: JSON as Python data, everything else as bytes. Raises Undecodable."""
     if data is None or not is_json(content_type):
         return data
     try:
@@ -79,6 +73,15 @@ def is_json(content_type: str) -> bool:
     """Return whether a content type means JSON."""
     kind = content_type.partition(";")[0].strip().lower()
     return kind == JSON or kind.endswith("+json")
+
+
+def has_json(data: bytes) -> bool:
+    """Return whether bytes are JSON."""
+    try:
+        _decode(data)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def _plain(value: Any) -> Any:

@@ -14,27 +14,20 @@ import msgspec
 from penstock.errors import EventNameTaken, InvalidValue, NotAnEventClass, Undecodable, UnregisteredEvent
 from penstock.redaction import named, place, text, words
 
-from .codec import Codec, Json, check_codec
+from .codec import Codec, HeadersOf, Json, KeyOf, check_codec, headers_reader, key_reader
 from .content import ENCODE_ERRORS
 from .limits import check_topic, check_type
-from .paths import HeadersOf, KeyOf, headers_reader, key_reader
 
 
 class _DataclassObject(Protocol):
-    """An object of a dataclass."""
-
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
 
 
 class _PydanticObject(Protocol):
-    """An object of a pydantic v2 model."""
-
     def model_dump_json(self, *, by_alias: bool) -> str: ...
 
 
 class _ProtobufMessage(Protocol):
-    """A message of Protobuf."""
-
     def SerializeToString(self) -> bytes: ...  # noqa: N802  # its own name
 
 
@@ -55,10 +48,7 @@ Parents = Parent | Iterable[Parent]
 
 @dataclass(frozen=True, slots=True)
 class EventType:
-    """One registered class: its name, its topic, and its encoding.
-
-    `upgrades` are functions by alias: from a value stored under that name to a current one.
-    """
+    """One registered class. `upgrades`: by alias, from a value stored under that name to a current one."""
 
     name: str
     cls: type
@@ -139,10 +129,7 @@ class EventTypes:
         parents: Parents = (),
         codec: Codec | None = None,
     ) -> EventType:
-        """Add a class under a logical name.
-
-        Raises NotAnEventClass, EventNameTaken, InvalidType, InvalidTopic, InvalidHeaders.
-        """
+        """Add a class by name. Raises NotAnEventClass, EventNameTaken, InvalidType, InvalidTopic, InvalidHeaders."""
         names, upgrades = _aliases(cls, name, aliases)
         event_type = EventType(
             names[0],
@@ -176,11 +163,7 @@ class EventTypes:
         return self._by_class.get(cls)
 
     def of_class_named(self, name: str) -> EventType | None:
-        """Return the type whose class has a name, the newest if a module was reloaded.
-
-        For annotations that cannot be resolved: names for type checkers only. None if two classes share the
-        name.
-        """
+        """Return the type whose class has a name, for annotations that cannot be resolved; None if two share it."""
         found = [each for each in self._by_class.values() if each.cls.__name__ == name.rpartition(".")[2]]
         one = all(_same_class(each.cls, found[-1].cls) for each in found)
         return found[-1] if found and one else None

@@ -6,7 +6,7 @@ are fixed by storage (columns of 255 characters, Kafka's topic names).
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from penstock.clock import to_ms
 from penstock.errors import InvalidHeaders, InvalidKey, InvalidOwner, InvalidTime, InvalidTopic, InvalidType
@@ -68,10 +68,7 @@ def check_owner(owner: object, limits: LimitsSettings) -> str | None:
 
 
 def check_headers(headers: Headers | None, limits: LimitsSettings) -> RawHeaders:
-    """Return headers in stored form, in the caller's order. Raises InvalidHeaders.
-
-    A token is left out: the headers may have been copied from another record.
-    """
+    """Return headers in stored form, without a token: they may be copied from another record. Raises InvalidHeaders."""
     if not headers:
         return ()
     checked = tuple(check_header(name, value) for name, value in _pairs(headers) if name != TOKEN)
@@ -83,10 +80,7 @@ def check_headers(headers: Headers | None, limits: LimitsSettings) -> RawHeaders
 
 
 def check_moment(name: str, value: object, now_ms: int) -> int:
-    """Return the milliseconds since 1970 of an aware datetime, or of a timedelta from now.
-
-    Raises InvalidTime; `name` is the argument's name, for the message.
-    """
+    """Return an aware datetime, or a timedelta from now, as milliseconds since 1970. Raises InvalidTime."""
     if isinstance(value, timedelta):
         moment_ms = now_ms + value // timedelta(milliseconds=1)
     elif isinstance(value, datetime):
@@ -97,12 +91,9 @@ def check_moment(name: str, value: object, now_ms: int) -> int:
         moment_ms = to_ms(value)
     else:
         raise InvalidTime(name, value, "must be an aware datetime or a timedelta from now")
-    if not 0 <= moment_ms <= _LAST_MS:
+    if not 0 <= moment_ms <= LAST_TIME_MS:
         raise InvalidTime(name, value, "must lie between the years 1970 and 9999")
     return moment_ms
-
-
-_LAST_MS = to_ms(datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC))
 
 
 def _pairs(headers: Headers) -> Iterator[tuple[object, object]]:

@@ -57,10 +57,7 @@ HandlerAnswer = RecordAnswer | Sequence[RecordAnswer]  # a batch handler may ans
 
 
 def outcome_of(result: object) -> Outcome:
-    """Return the outcome of a handler's return value.
-
-    Raises InvalidOutcome for anything but None and the classes above.
-    """
+    """Return the outcome of a handler's return value. Raises InvalidOutcome for anything else."""
     if result is None or result is Done:
         return Done()
     if isinstance(result, Done | Retry | Snooze | Cancel):

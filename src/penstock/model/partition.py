@@ -80,10 +80,7 @@ def check_partitioner(partitioner: str) -> str:
 
 
 def check_partitions(partitions: int) -> int:
-    """Return a partition count that a topic may have.
-
-    Raises InvalidPartitions.
-    """
+    """Return a partition count that a topic may have. Raises InvalidPartitions."""
     fits = isinstance(partitions, int) and not isinstance(partitions, bool)
     if not fits or not 1 <= partitions <= MAX_PARTITIONS:
         raise InvalidPartitions(partitions, MAX_PARTITIONS)

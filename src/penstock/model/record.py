@@ -69,10 +69,7 @@ class Record(msgspec.Struct, frozen=True, eq=False, repr_omit_defaults=True):
 
     @property
     def value(self) -> Any:
-        """The decoded value, decoded once; None for a tombstone.
-
-        Raises Undecodable.
-        """
+        """The decoded value, decoded once; None for a tombstone. Raises Undecodable."""
         if self._value is msgspec.UNSET:
             content_type = self.headers.get(CONTENT_TYPE) or JSON
             msgspec.structs.force_setattr(self, "_value", decode_value(self.data, content_type))
@@ -120,10 +117,7 @@ class Record(msgspec.Struct, frozen=True, eq=False, repr_omit_defaults=True):
 
     @property
     def tx(self) -> Tx:
-        """The connection whose transaction commits with this record; for handlers with `transaction=True`.
-
-        Raises NotTransactional elsewhere.
-        """
+        """The connection whose transaction commits with this record (`transaction=True`). Raises NotTransactional."""
         if self._tx is None:
             raise NotTransactional(self.type or "a record", self.id)
         tx: Tx = self._tx

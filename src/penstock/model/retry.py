@@ -23,13 +23,12 @@ from typing import Any, Protocol
 
 from penstock.backoff import CHANCE
 from penstock.errors import InvalidPolicy
-from penstock.redaction import traced, words
-
-from .causes import Matcher, any_matches, chain
+from penstock.redaction import chain, traced, words
 
 logger = logging.getLogger("penstock.retry")
 
 Duration = timedelta | float  # a number is in seconds
+Matcher = type[BaseException] | str  # a class, or its dotted name
 Predicate = Callable[[BaseException], bool]
 
 _LARGEST = sys.float_info.max
@@ -215,12 +214,10 @@ def _ms(span: Duration) -> int:
 
 
 def _listed(value: Any) -> tuple[Any, ...]:
-    """Return one value or several as a tuple."""
     return (value,) if isinstance(value, str | type) or callable(value) else tuple(value)
 
 
 def _can_match(one: Any) -> bool:
-    """Return whether a value is an exception class, the name of one, or a function."""
     if isinstance(one, type):
         return issubclass(one, BaseException)
     return one != "" if isinstance(one, str) else callable(one)
@@ -231,9 +228,15 @@ def _fits(wanted: Iterable[Any], error: BaseException, *, in_doubt: bool) -> boo
     matchers, predicates = list[Matcher](), list[Predicate]()
     for one in wanted:
         (matchers if isinstance(one, str | type) else predicates).append(one)
-    if matchers and any_matches(matchers, chain(error)):
+    if matchers and any(_matches(matcher, each) for each in chain(error) for matcher in matchers):
         return True
     return any(_ask(predicate, error, in_doubt) for predicate in predicates)
+
+
+def _matches(matcher: Matcher, error: BaseException) -> bool:
+    if isinstance(matcher, str):
+        return any(matcher in (cls.__qualname__, f"{cls.__module__}.{cls.__qualname__}") for cls in type(error).__mro__)
+    return isinstance(error, matcher)
 
 
 def _ask(predicate: Predicate, error: BaseException, in_doubt: bool) -> bool:
@@ -283,5 +286,4 @@ def _delays(policy: RetryPolicy) -> str:
 
 
 def _name(matcher: Any) -> str:
-    """Return the name of an exception class or of a predicate."""
     return matcher if isinstance(matcher, str) else str(getattr(matcher, "__qualname__", matcher))

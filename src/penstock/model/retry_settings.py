@@ -14,6 +14,10 @@ _TEN_YEARS = 315_360_000  # the longest delay of a policy
 _POLICIES = ("exponential", "fixed", "linear", "power_of_two")
 
 
+def _delay(seconds: int, help: str) -> Any:
+    return setting(timedelta(seconds=seconds), help, at_least=0.001, at_most=_TEN_YEARS)
+
+
 class RetrySettings(Settings, room="retry"):
     """How a failed record is retried when its handler has no policy."""
 
@@ -22,23 +26,13 @@ class RetrySettings(Settings, room="retry"):
     jitter: timedelta = setting(timedelta(), "Spread around each delay.", at_least=0, at_most=_TEN_YEARS)
     include_exceptions: tuple[str, ...] = setting((), "Only these exception classes are retried.")
     exclude_exceptions: tuple[str, ...] = setting((), "These exception classes are never retried.")
-    fixed_delay: timedelta = setting(timedelta(seconds=5), "fixed: the delay.", at_least=0.001, at_most=_TEN_YEARS)
-    linear_initial_delay: timedelta = setting(
-        timedelta(seconds=2), "linear: first delay.", at_least=0.001, at_most=_TEN_YEARS
-    )
-    linear_increment: timedelta = setting(
-        timedelta(seconds=2), "linear: growth of each delay.", at_least=0.001, at_most=_TEN_YEARS
-    )
-    linear_max_delay: timedelta = setting(
-        timedelta(seconds=60), "linear: longest delay.", at_least=0.001, at_most=_TEN_YEARS
-    )
-    exponential_initial_delay: timedelta = setting(
-        timedelta(seconds=2), "exponential: first delay.", at_least=0.001, at_most=_TEN_YEARS
-    )
+    fixed_delay: timedelta = _delay(5, "fixed: the delay.")
+    linear_initial_delay: timedelta = _delay(2, "linear: first delay.")
+    linear_increment: timedelta = _delay(2, "linear: growth of each delay.")
+    linear_max_delay: timedelta = _delay(60, "linear: longest delay.")
+    exponential_initial_delay: timedelta = _delay(2, "exponential: first delay.")
     exponential_multiplier: float = setting(2.0, "exponential: factor between delays.", at_least=1.000001, at_most=1e9)
-    exponential_max_delay: timedelta = setting(
-        timedelta(seconds=60), "exponential: longest delay.", at_least=0.001, at_most=_TEN_YEARS
-    )
+    exponential_max_delay: timedelta = _delay(60, "exponential: longest delay.")
     power_of_two_max_retries: int = setting(5, "power_of_two: retries after the first attempt.", at_least=0)
 
     def to_policy(self) -> RetryPolicy:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from hashlib import blake2b
-from typing import Literal, Protocol
+from typing import Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
@@ -33,16 +33,6 @@ class MissedTicks(StrEnum):
     NONE = "none"  # skip them
     LAST = "last"  # publish the newest of them
     ALL = "all"  # publish each, up to a limit
-
-
-class TickRule(Protocol):
-    """The moments of a schedule."""
-
-    def after(self, moment_ms: int) -> int:
-        """Return the first tick after a moment."""
-
-    def newest(self, after_ms: int, until_ms: int, most: int) -> list[int]:
-        """Return the newest `most` ticks after one moment and up to another, oldest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +64,7 @@ class CronRule:
         return next(self._ticks(moment_ms))
 
     def newest(self, after_ms: int, until_ms: int, most: int) -> list[int]:
-        """Return the newest `most` ticks after one moment and up to another, oldest first.
-
-        It searches a window that grows backwards, so that a long absence does not cost a walk through all of
-        it.
-        """
+        """Return the newest ticks, searched in a window that grows backwards: a long absence costs no long walk."""
         window_ms = _FIRST_WINDOW_MS
         while True:
             begin_ms = max(until_ms - window_ms, after_ms)
@@ -92,10 +78,7 @@ class CronRule:
             window_ms *= 4
 
     def _ticks(self, after_ms: int) -> Iterator[int]:
-        """Yield the ticks after a moment.
-
-        In a repeated hour cronsim starts again from its first pass: earlier ticks are skipped.
-        """
+        """Yield the ticks after a moment; in a repeated hour cronsim starts again from its first pass."""
         for tick in CronSim(self.expression, from_ms(after_ms).astimezone(self.zone)):
             tick_ms = to_ms(tick.astimezone(UTC))
             if tick_ms > after_ms:
@@ -103,10 +86,7 @@ class CronRule:
 
 
 class Definition(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The stored part of a schedule: its times, its treatment of missed ticks, its topic and type.
-
-    Either `cron` with its time zone, or `interval_ms`. `type` is None if the function determines it.
-    """
+    """The stored part of a schedule: `cron` with its time zone, or `interval_ms`. No `type`: its function's."""
 
     catch_up: MissedTicks
     topic: str
@@ -116,7 +96,7 @@ class Definition(msgspec.Struct, frozen=True, omit_defaults=True):
     interval_ms: int | None = None
 
     @property
-    def rule(self) -> TickRule:
+    def rule(self) -> IntervalRule | CronRule:
         """The rule for its ticks."""
         if self.interval_ms is not None:
             return IntervalRule(self.interval_ms)

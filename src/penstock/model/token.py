@@ -15,10 +15,7 @@ GivenToken = str | bytes | UUID
 
 
 class Token(NamedTuple):
-    """A checked token of a topic: the stored hash, and the token as given, for messages.
-
-    `store_hash`: the hash in the whole store, under which the first topic that uses the token is found.
-    """
+    """A checked token of a topic. `store_hash`: by it the first topic that uses the token is found."""
 
     hash: bytes
     store_hash: bytes
@@ -31,15 +28,14 @@ class Token(NamedTuple):
 
 
 def check_token(given: object, topic: str | None) -> Token:
-    """Return a token of a topic, or of the first that used it. Raises InvalidToken.
-
-    A string counts as its UTF-8 bytes, a UUID as its usual text.
-    """
+    """Return a token of a topic, or of the first that used it; a UUID counts as its text. Raises InvalidToken."""
     if isinstance(given, UUID) or (isinstance(given, str | bytes) and 0 < len(given) <= TOKEN_LENGTH):
         try:
-            return _token(_bytes(given), topic, given)
+            data = _bytes(given)
         except UnicodeEncodeError:
-            pass
+            raise InvalidToken(given, TOKEN_LENGTH) from None
+        store_hash = blake2b(data, digest_size=HASH_BYTES).digest()
+        return Token(store_hash if topic is None else digest(topic.encode(), data), store_hash, given)
     raise InvalidToken(given, TOKEN_LENGTH)
 
 
@@ -50,11 +46,6 @@ def digest(*parts: bytes | None) -> bytes:
         hash.update(b"-" if part is None else b"%d:" % len(part))
         hash.update(part or b"")
     return hash.digest()
-
-
-def _token(data: bytes, topic: str | None, given: GivenToken) -> Token:
-    store_hash = blake2b(data, digest_size=HASH_BYTES).digest()
-    return Token(store_hash if topic is None else digest(topic.encode(), data), store_hash, given)
 
 
 def _bytes(given: GivenToken) -> bytes:

@@ -18,13 +18,12 @@ from penstock.clock import Clock
 from penstock.database.database import Database
 from penstock.database.naming import Names
 from penstock.errors import InvalidInput, MissingExtra, NoOutbox, NoTransaction, shown
-from penstock.model.codec import Codec
+from penstock.model.codec import Codec, HeadersOf, KeyOf
 from penstock.model.connections import Connection
 from penstock.model.content import CONTENT_TYPE
 from penstock.model.context import check_entry, current, headers_of
 from penstock.model.event_types import Aliases, EventObject, EventTypes, Parents
 from penstock.model.limits import Headers, LimitsSettings, check_type
-from penstock.model.paths import HeadersOf, KeyOf
 from penstock.model.record import TRACESTATE, RawHeaders
 from penstock.model.token import GivenToken, check_token
 

@@ -15,7 +15,6 @@ from penstock.errors import MissingExtra
 
 if TYPE_CHECKING:
     from .declared import BatchId, Pipeline, pipeline
-    from .formats import register
     from .lake.typed.decoding import decode
     from .progress import SourceMetrics, source_metrics
     from .session import spark_session
@@ -35,26 +34,30 @@ def check_spark() -> None:
     check_extra("a pipeline", "spark", "pyspark", "pyarrow", "deltalake", *drivers)
 
 
+def register(spark: Any) -> None:
+    """Register the formats `penstock`, `penstock-delta` and `penstock-iceberg` with a session.
+
+    It needs no Java. Spark Connect sessions work, too: they get the names of these classes, so the server's
+    Python must have the same Penstock.
+    """
+    from .lake.sink import DeltaSink, IcebergSink
+    from .source.data_source import PenstockSource
+
+    for each in (PenstockSource, DeltaSink, IcebergSink):
+        spark.dataSource.register(each)
+
+
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first used. Raises MissingExtra."""
+    home: Any
     if name in ("BatchId", "Pipeline", "pipeline"):
-        from . import declared
-
-        return getattr(declared, name)
-    if name == "decode":
-        from .lake.typed.decoding import decode
-
-        return decode
-    if name in ("SourceMetrics", "source_metrics"):
-        from .progress import SourceMetrics, source_metrics
-
-        return SourceMetrics if name == "SourceMetrics" else source_metrics
-    if name == "register":
-        from .formats import register
-
-        return register
-    if name in __all__:
-        from . import session
-
-        return getattr(session, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from . import declared as home
+    elif name in ("SourceMetrics", "source_metrics"):
+        from . import progress as home
+    elif name == "decode":
+        from .lake.typed import decoding as home
+    elif name == "spark_session":
+        from . import session as home
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(home, name)

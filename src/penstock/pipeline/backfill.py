@@ -14,9 +14,12 @@ from contextlib import closing
 from dataclasses import dataclass
 
 import msgspec
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import DataFrame
 
 from penstock.database.naming import Names
-from penstock.errors import InvalidPipeline, MissingExtra
+from penstock.errors import InvalidPipeline
 from penstock.log.contract import DEFAULT_MAX_BYTES, Bounds, OffsetRange
 from penstock.log.entry import Entry, record_of
 from penstock.log.kafka_settings import KafkaSettings
@@ -27,16 +30,9 @@ from penstock.model.record import Record
 
 from .address import is_kafka
 from .declared import Pipeline
-from .offsets import PLACE, Piece
+from .offsets import PLACE, Piece, merged
 from .source.view import removed, report_removed
 from .versions import freeze_modules
-
-try:
-    import pyarrow as pa
-    from pyspark import TaskContext
-    from pyspark.sql import DataFrame
-except ImportError as exc:
-    raise MissingExtra("a pipeline", "spark") from exc
 
 _HANDED = "handed BIGINT"
 
@@ -119,15 +115,6 @@ def _call(declared: Pipeline, record: Record) -> None:
 
 
 def _pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[Piece]:
-    """Yield runs of consecutive positions as they come."""
-    run: Piece | None = None
-    for batch in batches:
-        for partition, offset in zip(*(batch.column(name).to_pylist() for name in PLACE), strict=True):
-            if run is not None and run.partition == partition and run.end == offset:
-                run = run._replace(end=offset + 1)
-                continue
-            if run is not None:
-                yield run
-            run = Piece(partition, offset, offset + 1)
-    if run is not None:
-        yield run
+    """Return the positions of rows as runs, in their order."""
+    places = (zip(*(batch.column(name).to_pylist() for name in PLACE), strict=True) for batch in batches)
+    return merged(Piece(partition, offset, offset + 1) for some in places for partition, offset in some)

@@ -55,11 +55,13 @@ def read_batch(checkpoint: str, number: int) -> MicroBatch:
     for place, line in enumerate(lines):
         if line == _NOTHING or (place < len(before) and line == before[place]):
             continue  # nothing new: Spark repeats the last offset
-        form = _form(line)
-        if form is None:
+        form: Any = None
+        with suppress(msgspec.DecodeError):  # the offset of another source may have any form
+            form = msgspec.json.decode(line)
+        if is_ours(form):
+            ranges.extend(Range.from_json(each) for each in by_topic(form).values())
+        else:
             foreign = True
-            continue
-        ranges.extend(Range.from_json(each) for each in by_topic(form).values())
     stateful = (folder / "state").is_dir()
     said = [line.encode() + _own_log(folder, place, line) for place, line in enumerate(lines)]
     content = blake2b(b"\n".join(said), digest_size=16).hexdigest()
@@ -91,12 +93,3 @@ def _own_log(folder: Path, place: int, line: str) -> bytes:
             with suppress(FileNotFoundError):
                 return (folder / "sources" / str(place) / name).read_bytes()
     return b""
-
-
-def _form(line: str) -> dict[str, Any] | None:
-    """Return the JSON of an offset of ours; None for one of another source."""
-    try:
-        form = msgspec.json.decode(line)
-    except msgspec.DecodeError:
-        return None
-    return form if is_ours(form) else None

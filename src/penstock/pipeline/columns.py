@@ -10,15 +10,11 @@ counts in microseconds sets the year 58692.
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from penstock.errors import MissingExtra
-from penstock.wire.kafka.headers import decode_headers
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types
 
-try:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-    from pyarrow import types
-except ImportError as exc:
-    raise MissingExtra("a pipeline", "spark") from exc
+from penstock.wire.kafka.headers import decode_headers
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
@@ -105,10 +101,7 @@ def _column(fetched: pa.RecordBatch, topic: str, name: str) -> pa.Array:
 
 
 def _headers(framed: pa.Array) -> pa.Array:
-    """Return headers in Kafka's framing as lists; equal ones are decoded once, for most are equal.
-
-    A reader gets an empty list both for no headers and for an empty list.
-    """
+    """Return headers in Kafka's framing as lists, empty for none; equal ones, as most are, are decoded once."""
     encoded = pc.fill_null(framed, b"").dictionary_encode()
     names: list[str] = []
     values: list[bytes | None] = []

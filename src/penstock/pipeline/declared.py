@@ -27,10 +27,7 @@ class BatchId:
     content: str = ""
 
     def options(self, name: str) -> dict[str, str]:
-        """Return the options with which our sinks, and Delta's, apply a write of this batch once.
-
-        `name` distinguishes the writes of one batch, and stays the same from batch to batch.
-        """
+        """Return the options with which a write of this batch is applied once; `name` stays from batch to batch."""
         named = {"txnAppId": f"{self.application}/{name}", "txnVersion": str(self.number)}
         return named | {"txnContent": self.content} if self.content else named
 

@@ -6,7 +6,7 @@ incarnation, and for each partition a mark of the last record: a hash of the rec
 differs when the log no longer holds the records that were read.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 
@@ -56,11 +56,11 @@ class LogNow:
     marks: Mapping[Position, int]
 
 
-def log_now(log: Log, topic: Topic, places: Collection[Position]) -> LogNow:
+def log_now(log: Log, topic: Topic, places: Collection[Position], bounds: Mapping[int, Bounds] | None = None) -> LogNow:
     """Return the state of a log now, with the marks of the records at some positions."""
     found = log.at(topic, places, bare=True) if places else ()
     marks = {Position(each.partition, each.offset): mark_of(each.id) for each in found}
-    return LogNow(log.identity(), topic, log.all_bounds(topic), marks)
+    return LogNow(log.identity(), topic, bounds or log.all_bounds(topic), marks)
 
 
 def check_past(past: Past, present: LogNow) -> None:
@@ -74,7 +74,9 @@ def check_past(past: Past, present: LogNow) -> None:
         raise AnotherLog(past.keeper, was, now + anew)
     wrong = list(_differences(past, present))
     if wrong or past.incarnation not in (None, present.identity.incarnation):
-        raise HistoryTakenBack(topic.name, _listed(wrong or list(_reached(past, present))))
+        listed = wrong or list(_reached(past, present))
+        more = [f"and {len(listed) - _SHOWN} more partitions"] if len(listed) > _SHOWN else []
+        raise HistoryTakenBack(topic.name, ", ".join([*listed[:_SHOWN], *more]))
 
 
 def _differences(past: Past, present: LogNow) -> Iterator[str]:
@@ -92,8 +94,3 @@ def _reached(past: Past, present: LogNow) -> Iterator[str]:
     for partition, end in sorted(past.ends.items()):
         if end and partition in present.bounds:
             yield f"partition {partition}: read up to {end}, the log ends at {present.bounds[partition].end}"
-
-
-def _listed(words: Sequence[str]) -> str:
-    more = [f"and {len(words) - _SHOWN} more partitions"] if len(words) > _SHOWN else []
-    return ", ".join([*words[:_SHOWN], *more])

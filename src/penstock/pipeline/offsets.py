@@ -67,10 +67,7 @@ class Range:
         return sum(piece.end - piece.start for piece in self.pieces())
 
     def next(self, ends: Mapping[int, int]) -> Self:
-        """Return the range from the end of this one to other ends, which are never below it.
-
-        Partitions added since begin at 0.
-        """
+        """Return the range from the end of this one, where new partitions begin at 0, to ends never below it."""
         starts = dict.fromkeys(sorted(ends), 0) | self.ends
         reached = {partition: max(start, ends.get(partition, start)) for partition, start in starts.items()}
         return replace(self, starts=starts, ends=reached, pending=None)
@@ -147,15 +144,16 @@ def admit(starts: Ends, ends: Ends, at_most: int) -> Ends:
 
 
 def split(pieces: Iterable[Piece], tasks: int, *, cut: bool) -> list[list[Piece]]:
-    """Assign pieces to tasks so that the tasks have about equal numbers of records.
-
-    A partition goes to one task, in order; with `cut`, one larger than a task's share is split.
-    """
+    """Assign pieces to tasks about equally: a partition to one, in order; `cut` splits those above a task's share."""
     whole = list(pieces)
     total = sum(piece.end - piece.start for piece in whole)
     if cut:
         size = max(1, -(-total // tasks))
-        whole = [part for piece in whole for part in _cut(piece, size)]
+        whole = [
+            Piece(partition, begin, min(begin + size, end))
+            for partition, start, end in whole
+            for begin in range(start, end, size)
+        ]
     loads: list[tuple[int, int, list[Piece]]] = [(0, number, []) for number in range(tasks)]
     for piece in sorted(whole, key=lambda piece: piece.start - piece.end):
         load, number, given = loads[0]
@@ -173,19 +171,21 @@ def before_starts(pieces: Iterable[Piece], starts: Mapping[int, int]) -> list[Pi
 
 def joined(pieces: Iterable[Piece]) -> list[Piece]:
     """Return pieces sorted, with overlapping and adjacent ones merged."""
-    found = list[Piece]()
-    for piece in sorted(pieces):
-        if found and found[-1].partition == piece.partition and piece.start <= found[-1].end:
-            found[-1] = found[-1]._replace(end=max(piece.end, found[-1].end))
-        else:
-            found.append(piece)
-    return found
+    return list(merged(sorted(pieces)))
 
 
-def _cut(piece: Piece, size: int) -> list[Piece]:
-    return [
-        Piece(piece.partition, start, min(start + size, piece.end)) for start in range(piece.start, piece.end, size)
-    ]
+def merged(pieces: Iterable[Piece]) -> Iterator[Piece]:
+    """Yield pieces with overlapping and adjacent ones, which come one after another, merged."""
+    run: Piece | None = None
+    for piece in pieces:
+        if run is not None and run.partition == piece.partition and run.start <= piece.start <= run.end:
+            run = run._replace(end=max(piece.end, run.end))
+            continue
+        if run is not None:
+            yield run
+        run = piece
+    if run is not None:
+        yield run
 
 
 def describe_pieces(pieces: Iterable[Piece], at_most: int = 4) -> str:
@@ -276,18 +276,13 @@ class Places:
         return found
 
     def runs(self) -> Iterator[Piece]:
-        """Yield the positions in order, as runs without gaps."""
-        run: Piece | None = None
-        for (partition, number), block in sorted(self._blocks.items(), key=lambda each: each[0]):
-            for start, end in _runs(np.flatnonzero(np.unpackbits(block)) + number * _BLOCK):
-                if run is not None and (run.partition, run.end) == (partition, start):
-                    run = run._replace(end=end)
-                    continue
-                if run is not None:
-                    yield run
-                run = Piece(partition, start, end)
-        if run is not None:
-            yield run
+        """Return the positions in order, as runs without gaps."""
+        blocks = sorted(self._blocks.items(), key=lambda each: each[0])
+        return merged(
+            Piece(partition, start, end)
+            for (partition, number), block in blocks
+            for start, end in _runs(np.flatnonzero(np.unpackbits(block)) + number * _BLOCK)
+        )
 
 
 def numbers_of(places: Sequence[Sequence[Any]]) -> Iterator[Numbers]:

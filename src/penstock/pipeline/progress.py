@@ -19,10 +19,7 @@ from .offsets import Ends, Piece, Range, by_topic, is_ours
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """One micro-batch: its rows, its speed, and how many records wait behind it, where Spark reports that.
-
-    `ends`: up to where the tables then hold the topic. `pieces`: the records that it read. `began_ms`: when.
-    """
+    """One micro-batch. `ends`: up to where the tables then hold the topic; `lag`: records behind it, if reported."""
 
     batch: int
     rows: int

@@ -4,7 +4,7 @@ A pipeline keeps its checkpoint in its target folder (`_penstock/checkpoint`), s
 moved, backed up or removed as one. A new checkpoint begins where the tables end.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,28 +40,12 @@ except ImportError as exc:
     raise MissingExtra("a pipeline", "spark") from exc
 
 
-def batch_by_batch(
-    frame: DataFrame, mode: Mode, sink: str, options: Mapping[str, str], checkpoint: str
-) -> DataStreamWriter:
-    """Return a writer that hands each batch to the sink."""
-
-    def write(batch: DataFrame, number: int) -> None:
-        writer = batch.write.format(sink).mode("append").options(**options)
-        writer.option("checkpointLocation", checkpoint).option("batchNumber", str(number)).save()
-
-    kind = "complete" if mode.name == COMPLETE else "update"
-    return frame.writeStream.outputMode(kind).foreachBatch(write)
-
-
 _TIMES = (TimestampType, TimestampNTZType)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """A pipeline's topic, folder and options. `ending`: where it ends, if not with the log.
-
-    `kept_at`: where the checkpoint is, if not in the folder.
-    """
+    """A pipeline's topic, folder and options. `ending`, `kept_at`: its end and its checkpoint, if others."""
 
     url: str
     topic: str
@@ -132,11 +116,7 @@ def events(spark: SparkSession, job: Job, columns: Sequence[str] = ()) -> DataFr
 
 
 def begin(spark: SparkSession, job: Job, declared: Pipeline | None = None) -> "Running":
-    """Start the query of a job: into a lake, or as a pipeline is declared. Raises InvalidPipeline.
-
-    A lake has one table for each event type. A declared pipeline writes to a table or a topic, batch by batch
-    or record by record.
-    """
+    """Start the query of a job: into the tables of a lake, or as a pipeline is declared. Raises InvalidPipeline."""
     if declared is None:
         with asking():
             rows, options = lake_rows(events(spark, job), job.mode, job.to)
@@ -196,10 +176,15 @@ def _checked(name: str, made: Any) -> DataFrame:
 def _into_tables(frame: DataFrame, job: Job, options: dict[str, str], *, each_batch: bool = False) -> "Running":
     check_tables(job.to)
     options = options | job.sink_options()
-    writer = frame.writeStream.format(job.sink).outputMode("append").options(**options)
-    if each_batch:
-        writer = batch_by_batch(frame, job.mode, job.sink, options, str(job.checkpoint))
-    return _start(writer, job)
+    if not each_batch:
+        return _start(frame.writeStream.format(job.sink).outputMode("append").options(**options), job)
+
+    def write(batch: DataFrame, number: int) -> None:
+        writer = batch.write.format(job.sink).mode("append").options(**options)
+        writer.option("checkpointLocation", str(job.checkpoint)).option("batchNumber", str(number)).save()
+
+    kind = "complete" if job.mode.name == COMPLETE else "update"
+    return _start(frame.writeStream.outputMode(kind).foreachBatch(write), job)
 
 
 def _start(writer: DataStreamWriter, job: Job) -> "Running":

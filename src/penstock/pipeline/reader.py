@@ -55,10 +55,7 @@ class PipelineReader:
         return reader_name(self._job.to)
 
     def check(self) -> None:
-        """Refuse an invalid starting position, before anything of a new pipeline is created.
-
-        Raises InvalidOption.
-        """
+        """Refuse an invalid starting position before anything of a new pipeline is created. Raises InvalidOption."""
         job = self._job
         if is_unnamed(job.to):
             with self._view.used() as view:
@@ -115,7 +112,6 @@ class PipelineReader:
         tracing.tell_batch("penstock.load", parents, since_ms=batch.began_ms, **given)
 
     def _contexts(self, batch: Progress) -> Iterator[Mapping[str, str]]:
-        """Yield the contexts of the first records of a batch."""
         ranges, left = list[OffsetRange](), _RECORDS
         for partition, start, end in batch.pieces:
             ranges.append(OffsetRange(partition, start, min(end, start + left)))
@@ -149,10 +145,7 @@ class PipelineReader:
                 forget_reader(self._job.to, keep_folder=self._keeps_folder)
 
     def waiting(self, batch: Progress) -> int | None:
-        """Return how many records wait behind a batch; None if that is unknown now.
-
-        Spark does not report it for a batch that was planned before it started; the log knows.
-        """
+        """Return how many records wait behind a batch, where Spark or the log knows it; else None."""
         if batch.lag is not None or not batch.ends:
             return batch.lag
         with suppress(Error), self._view.used() as view:

@@ -11,7 +11,7 @@ goes on with all tables. After a crash the rebuild starts again.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import replace
 
 import msgspec
@@ -36,10 +36,7 @@ ReplayPlace = ReadingPlace | int  # an offset for every partition, or a position
 
 
 def planned(job: Job, first: ReplayPlace, last: ReplayPlace, words: tuple[str, str]) -> Range:
-    """Return the range between two positions now; `words`: the positions as given.
-
-    Raises UnknownTopic, InvalidOption, RecordsRemoved.
-    """
+    """Return the range between two positions now. Raises UnknownTopic, InvalidOption, RecordsRemoved."""
     with closing(open_view(job.url, job.names, job.topic)) as view:
         heads = view.heads()
         starts, ends = _offsets(view, heads, first, "--from"), _offsets(view, heads, last, "--until")
@@ -52,10 +49,7 @@ def planned(job: Job, first: ReplayPlace, last: ReplayPlace, words: tuple[str, s
 
 
 def _is_turned(first: ReplayPlace, last: ReplayPlace, starts: Ends, ends: Ends) -> bool:
-    """Return whether a range ends before it begins.
-
-    If one position is an offset and the other a time, the range may be empty in some partitions.
-    """
+    """Return whether a range ends before it begins; between an offset and a time, partitions may be empty."""
     if isinstance(first, int) and isinstance(last, int):
         return first > last
     turned = [partition for partition, end in ends.items() if starts[partition] > end]
@@ -74,10 +68,7 @@ def _offsets(view: TopicView, heads: Heads, place: ReplayPlace, option: str) -> 
 
 
 def begun(to: Location, asked: Replayed) -> Range:
-    """Return the range of a replay into a folder: the requested one, or the one that it began with.
-
-    Raises InvalidOption if the folder has another purpose.
-    """
+    """Return the range of a replay: the requested one, or that which its folder began with. Raises InvalidOption."""
     batch, known = Range.from_json(asked.batch), replayed(to)
     if known is None:
         if (to / CONTROL).exists() or tables_in(to):
@@ -96,12 +87,9 @@ def begun(to: Location, asked: Replayed) -> Range:
 
 
 def replaying(job: Job, asked: Replayed, batch: Range) -> Job:
-    """Return the job of a replay, and reserve its folder for it.
-
-    Partitions added when the topic grows are not in the range.
-    """
+    """Return the job of a replay, without partitions added when the topic grows, and reserve its folder."""
     note_replay(job.to, Replayed(asked.pipeline, asked.words, batch.to_json()))
-    first, last = (written_offsets(batch.topic, each, others=0) for each in (batch.starts, batch.ends))
+    first, last = (written_offsets(batch.topic, each) for each in (batch.starts, batch.ends))
     return replace(job, starting=first, ending=last, once=True)
 
 
@@ -134,7 +122,7 @@ def rebuild_tables(spark: SparkSession, job: Job, tell: Callable[[str], None]) -
     batch = _range(job)
     for said in _missing(job, names):
         tell(said)
-    ends = written_offsets(job.topic, batch.ends, others=0)
+    ends = written_offsets(job.topic, batch.ends)
     source = source_options(job) | {"startingOffsets": "earliest", "endingOffsets": ends}
     with asking():
         frame = spark.read.format("penstock").options(**source).load()
@@ -142,20 +130,14 @@ def rebuild_tables(spark: SparkSession, job: Job, tell: Callable[[str], None]) -
         writer = rows.write.format(job.sink).mode("append").options(**how, **job.sink_options())
         writer = writer.option("onlyTables", "/".join(names))
         writer = writer.option("batchRange", msgspec.json.encode(batch.to_json()).decode())
-        with _described(spark, f"{reader_name(job.to)}: {', '.join(names)} again from the log"):
+        # Spark's UI describes only the jobs of streams by itself.
+        spark.sparkContext.setJobDescription(f"{reader_name(job.to)}: {', '.join(names)} again from the log")
+        try:
             writer.save()
+        finally:
+            spark.sparkContext.setLocalProperty("spark.job.description", None)  # type: ignore[arg-type]
     tables_rebuilt(job.to)
     return list(names)
-
-
-@contextmanager
-def _described(spark: SparkSession, said: str) -> Iterator[None]:
-    """Describe the jobs of the block in Spark's UI, which does so only for streams by default."""
-    spark.sparkContext.setJobDescription(said)
-    try:
-        yield
-    finally:
-        spark.sparkContext.setLocalProperty("spark.job.description", None)  # type: ignore[arg-type]
 
 
 def _missing(job: Job, names: Iterable[str]) -> Iterator[str]:

@@ -19,15 +19,10 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.errors import MissingExtra
-
-try:
-    import pyarrow as pa
-    from pyspark.sql import datasource
-    from pyspark.sql.pandas.types import to_arrow_schema
-    from pyspark.sql.types import StructType
-except ImportError as exc:
-    raise MissingExtra("a pipeline", "spark") from exc
+import pyarrow as pa
+from pyspark.sql import datasource
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
 
 try:
     from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
@@ -91,11 +86,7 @@ _frozen = False
 def freeze_modules() -> None:
     """Freeze the loaded objects, once, in a worker of Spark; elsewhere do nothing."""
     global _frozen
-    if not _frozen and _is_worker():
+    if not _frozen and getattr(sys.modules["__main__"].__spec__, "name", None) == _DAEMON:
         gc.collect()
         gc.freeze()
         _frozen = True
-
-
-def _is_worker() -> bool:
-    return getattr(sys.modules["__main__"].__spec__, "name", None) == _DAEMON

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from penstock.app import Outbox
 from penstock.clock import Clock, from_ms
@@ -115,24 +116,7 @@ def _record(row: Row) -> Record:
     return Record(id, text, value, type, pairs, timestamp_ms, topic)
 
 
-# The attributes of an outbox: of its store, and of its registrations. A test compares both lists with an
-# Outbox.
-OF_THE_STORE = {
-    "url",
-    "_bell",
-    "_clock",
-    "_closing",
-    "_database",
-    "_dialect",
-    "_durability",
-    "_has_outbox",
-    "_listeners",
-    "_names",
-    "_now_ms",
-    "_store",
-    "_tokens_used",
-    "_workers",
-}
+# The attributes of an outbox that are registrations; the others belong to its store. A test knows all.
 OF_THE_PROGRAM = {
     "_allow_autocommit",
     "_context",
@@ -154,9 +138,9 @@ def relocated(outbox: Outbox, url: str = "memory://", *, clock: Clock | None = N
     """
     assert not outbox._workers, "a worker of this outbox runs; stop it first"
     elsewhere = another(outbox, url, FakeClock() if clock is None else clock)
-    mine = {name: vars(outbox)[name] for name in OF_THE_STORE}  # kept unchanged: its connections stay open
+    mine = _of_store(outbox)  # kept unchanged: its connections stay open
     _share_listeners(outbox, elsewhere)
-    vars(outbox).update({name: vars(elsewhere)[name] for name in OF_THE_STORE})
+    vars(outbox).update(_of_store(elsewhere))
     try:
         outbox.migrate()
         yield outbox
@@ -172,8 +156,11 @@ def another(outbox: Outbox, url: str, clock: Clock) -> Outbox:
     return Outbox(url, prefix=names.prefix, schema=names.schema if schemas else None, clock=clock)
 
 
+def _of_store(outbox: Outbox) -> dict[str, Any]:
+    return {name: value for name, value in vars(outbox).items() if name not in OF_THE_PROGRAM}
+
+
 def _share_listeners(one: Outbox, other: Outbox) -> None:
-    """Add the listeners of one outbox to the other; they belong to the store's attributes."""
     for listener in one._listeners.all:
         if listener not in other._listeners.all:
             other._listeners.add(listener)

@@ -35,6 +35,7 @@ SHOP_FILE = "PENSTOCK_DEMO_SHOP"  # environment variable with the shop's file, f
 POISON = "o-13"
 _OPENED_MS = 1_767_258_000_000  # 1 January 2026, 9:00; the demo makes an hour's sales in seconds
 _BETWEEN_ORDERS_MS = 2_000
+_DECLINE_EVERY = 5
 
 
 class CardDeclined(Exception):
@@ -54,10 +55,10 @@ class Tally:
 
 
 class Shop:
-    """Places orders; every `decline_every`-th payment fails at the last moment."""
+    """Places orders; every fifth payment fails at the last moment."""
 
-    def __init__(self, path: Path, *, decline_every: int = 5, seed: int = 7) -> None:
-        self.path, self._decline_every = path, decline_every
+    def __init__(self, path: Path, *, seed: int = 7) -> None:
+        self.path = path
         self._random = random.Random(seed)
         self.outbox = Outbox(f"sqlite:///{path}")
         self.outbox.migrate()
@@ -69,10 +70,7 @@ class Shop:
                 conn.execute(table)
 
     def trade(self, orders: int, *, first: int = 1, wrong: Container[str] = (POISON,)) -> Iterator[Tally]:
-        """Place that many orders, one transaction each; yield the tally after each.
-
-        The orders of `wrong` have an address that no mail can be sent to, until it is corrected.
-        """
+        """Place that many orders, one transaction each; those of `wrong` have a bad address. Yield each tally."""
         tally = Tally()
         with closing(self._connect()) as conn:
             for number in range(first, first + orders):
@@ -127,7 +125,7 @@ class Shop:
         placed_at = from_ms(_OPENED_MS + number * _BETWEEN_ORDERS_MS).isoformat()
         event = {"order_id": order_id, "customer": customer, "cents": cents, "placed_at": placed_at}
         self.outbox.publish(conn, "order.placed", event, key=order_id)
-        if number % self._decline_every == 0:
+        if number % _DECLINE_EVERY == 0:
             raise CardDeclined(order_id)
 
     def _mail(self, record: Record) -> None:

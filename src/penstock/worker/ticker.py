@@ -16,12 +16,11 @@ from penstock.backoff import CHANCE, Backoff, PollingSettings
 from penstock.clock import Clock, own_ms
 from penstock.database.database import Database, Transaction
 from penstock.membership.member import declared
-from penstock.model.causes import reason
 from penstock.outbox.contract import StagedEvent
 from penstock.outbox.periodic import rows
 from penstock.outbox.periodic.declaration import Schedule, Schedules, Tick
 from penstock.outbox.periodic.rows import PeriodicSettings, ScheduleRow, TickPlan, plan
-from penstock.redaction import ErrorText, traced, words
+from penstock.redaction import ErrorText, reason, traced, words
 
 from .calling.runner import ProcessingSettings
 

@@ -13,15 +13,7 @@ from penstock import Outbox
 
 HIDE = "import sys; sys.modules.update(dict.fromkeys(['fastcrc', 'aiokafka', 'cramjam']));"
 COMMAND = f"{HIDE} from penstock.cli import main; main(sys.argv[1:])"
-ROOMS = (
-    "formats",
-    "query",
-    "writeback.writer",
-    "replay",
-    "source.fetch.sqlite",
-    "source.fetch.postgres",
-    "lake.iceberg.table",
-)
+ROOMS = ("query", "writeback", "replay", "source.fetch.sqlite", "source.fetch.postgres", "lake.iceberg.table")
 
 
 @pytest.mark.parametrize("words", ["topics list", "groups list", "tail orders --no-follow", "produce orders"])

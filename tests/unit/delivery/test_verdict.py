@@ -18,9 +18,9 @@ from penstock.delivery.verdict import (
     Rules,
     Verdict,
 )
-from penstock.model.causes import reason
 from penstock.model.outcome import Cancel, Done, Outcome, Retry, Snooze, outcome_of
 from penstock.model.retry import Custom, Exponential, Fixed, Linear, PowerOfTwo, RetryPolicy
+from penstock.redaction import reason
 
 NOW = 1_700_000_000_000
 SECOND = timedelta(seconds=1)

@@ -18,8 +18,7 @@ import sqlalchemy
 from django.db import utils as django_errors
 
 from penstock.errors import Undecodable
-from penstock.model.causes import reason
-from penstock.redaction import ErrorText, traced, words
+from penstock.redaction import ErrorText, reason, traced, words
 
 SECRET = "canary-4711"
 

@@ -258,11 +258,7 @@ def test_a_whole_number_may_stand_for_a_number() -> None:
 def test_a_declared_setting_knows_its_names() -> None:
     one = next(each for each in OtherSettings.declared() if each.name == "any_number")
 
-    assert (one.path, one.env, one.flag) == (
-        "other_room.any_number",
-        "PENSTOCK_OTHER_ROOM_ANY_NUMBER",
-        "--other-room-any-number",
-    )
+    assert (one.path, one.env) == ("other_room.any_number", "PENSTOCK_OTHER_ROOM_ANY_NUMBER")
     assert (one.kind, one.default, one.rule.help, one.rule.wanted()) == ("int", 0, "Any number.", "any")
 
 
@@ -302,7 +298,7 @@ def test_all_settings_are_listed_by_room_and_have_names_of_their_own() -> None:
     listed = declared()
 
     assert [one.room for one in listed] == sorted(one.room for one in listed)
-    for names in ([one.path for one in listed], [one.env for one in listed], [one.flag for one in listed]):
+    for names in ([one.path for one in listed], [one.env for one in listed]):
         assert len(set(names)) == len(names)
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from penstock.model.causes import chain
 from penstock.model.retry import Fixed, RetryPolicy
+from penstock.redaction import chain
 
 
 class Transient(Exception):

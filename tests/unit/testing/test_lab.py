@@ -184,7 +184,7 @@ def test_a_laboratory_whose_kills_do_not_happen_is_not_content(monkeypatch: pyte
 
 @pytest.mark.slow
 def test_worlds_that_are_not_renewed_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.testing.lab.worlds.FileWorlds.renew", lambda self: None)
+    monkeypatch.setattr("penstock.testing.lab.worlds.Worlds.renew", lambda self: None)
     assert "two runs without any kill differ" in str(refusal(LabFailed, bank.lab_of(bank.add).run))
 
 

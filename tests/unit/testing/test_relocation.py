@@ -11,7 +11,7 @@ import pytest
 
 from penstock import Outbox, Record
 from penstock.testing import FakeClock, published, relocated
-from penstock.testing.outbox import OF_THE_PROGRAM, OF_THE_STORE
+from penstock.testing.outbox import OF_THE_PROGRAM
 
 
 @dataclass
@@ -19,6 +19,24 @@ class OrderPlaced:
     """An event."""
 
     order_id: str
+
+
+OF_THE_STORE = {
+    "url",
+    "_bell",
+    "_clock",
+    "_closing",
+    "_database",
+    "_dialect",
+    "_durability",
+    "_has_outbox",
+    "_listeners",
+    "_names",
+    "_now_ms",
+    "_store",
+    "_tokens_used",
+    "_workers",
+}
 
 
 @pytest.fixture

@@ -1,19 +1,17 @@
-"""Groups: one group, its partitions by their owners, waiting keys, and pipelines."""
+"""Groups, their partitions by owners, waiting keys and pipelines; members, access rules and the audit."""
 
 from dataclasses import dataclass
 from typing import Any
 
+from penstock.access.resource import AccessRight, ResourceKind
 from penstock.errors import InvalidInput, UnknownGroup
 from penstock.operate.groups import GroupPartition
-from penstock.operate.overview import GroupGlance, StoreOverview
+from penstock.operate.overview import StoreOverview
 
 from ..visit import PageView, PageVisit
 from .overview import looked
 
 HUES = 12  # colours for owners
-_MOST = 1000
-
-
 _LANES = 20
 _CURSORS = 1000
 _SHOWN_CURSORS = 24  # those that are furthest behind
@@ -29,12 +27,12 @@ def group(visit: PageVisit) -> PageView:
     name = visit.text("name")
     if name is None:
         raise InvalidInput("the address names no group")
-    now = looked(visit)
-    glance = next((each for each in now.groups if each.name == name), None)
-    if glance is None:
-        now = looked(visit, fresh=True)
+    for fresh in (False, True):
+        now = looked(visit, fresh=fresh)
         glance = next((each for each in now.groups if each.name == name), None)
-    if glance is None:
+        if glance is not None:
+            break
+    else:
         raise UnknownGroup(name)
     values = {"group": glance, "overview": now, "answers": visit.ask("why", subject=name)}
     values["serving"] = [each for each in now.members if name in each.groups]
@@ -44,13 +42,6 @@ def group(visit: PageVisit) -> PageView:
         values |= {"cursors": behind[:_SHOWN_CURSORS], "count": len(behind), "more": page.after is not None}
         values["lanes"] = visit.ask("list_lanes", group=name, limit=_LANES)
     return PageView("group.html", values)
-
-
-def lanes(visit: PageVisit) -> PageView:
-    """List the waiting keys."""
-    narrowed = {name: visit.text(name) for name in ("group", "topic", "key", "held")}
-    page = visit.ask("list_lanes", after=visit.place(), limit=50, **narrowed)
-    return PageView("lanes.html", {"listing": page})
 
 
 def pipelines(visit: PageVisit) -> PageView:
@@ -81,19 +72,14 @@ def partitions(visit: PageVisit) -> PageView:
     """Show who owns which partition, and which are being handed over."""
     now = looked(visit)
     readable = [each for each in now.groups if each.kind == "handler" and each.topics]
-    group = _picked(readable, visit.text("group"))
+    named = [each for each in readable if each.name == visit.text("group")]
+    group = next(iter(named or readable), None)
     topics = group.topics if group is not None else ()
     topic = visit.text("topic") if visit.text("topic") in topics else next(iter(topics), None)
-    values: dict[str, Any] = {
-        "groups": readable,
-        "group": group,
-        "topic": topic,
-        "cells": [],
-        "owners": [],
-        "more": False,
-    }
+    values: dict[str, Any] = {"groups": readable, "group": group, "topic": topic}
+    values |= {"cells": [], "owners": [], "more": False}
     if group is not None and topic is not None:
-        page = visit.ask("list_cursors", group=group.name, topic=topic, limit=_MOST)
+        page = visit.ask("list_cursors", group=group.name, topic=topic, limit=_CURSORS)
         owners = _owners(now, page.items)
         hues = {each.id: each.hue for each in owners}
         values |= {"cells": page.items, "owners": owners, "hues": hues, "more": page.after is not None}
@@ -102,22 +88,15 @@ def partitions(visit: PageVisit) -> PageView:
     return PageView("partitions.html", values)
 
 
-def _picked(groups: list[GroupGlance], name: str | None) -> GroupGlance | None:
-    return next((each for each in groups if each.name == name), next(iter(groups), None))
-
-
 def _owners(now: StoreOverview, cells: list[GroupPartition]) -> list[Owner]:
     """Return the owners ordered by id, so that an owner keeps its colour while it lives."""
     ids = sorted({each.id for each in now.members} | {each.owner for each in cells if each.owner is not None})
-    taken: set[int] = set()
-    owners = []
+    owners = list[Owner]()
     for id in ids:
         count = sum(each.owner == id for each in cells)
         coming = sum(each.wanted == id and each.owner != id for each in cells)
         if count or coming:
-            hue = _hue(id, taken)
-            taken.add(hue)
-            owners.append(Owner(id, hue, count, coming))
+            owners.append(Owner(id, _hue(id, {each.hue for each in owners}), count, coming))
     return owners
 
 
@@ -125,3 +104,19 @@ def _hue(id: str, taken: set[int]) -> int:
     """Return an owner's colour: derived from its id; the next free one if another owner has it."""
     first = sum(id.encode()) % HUES
     return next((each % HUES for each in range(first, first + HUES) if each % HUES not in taken), first)
+
+
+def members(visit: PageVisit) -> PageView:
+    """List the members."""
+    return PageView("members.html", {"overview": looked(visit)})
+
+
+def access(visit: PageVisit) -> PageView:
+    """Show the access rules, and explain one verdict."""
+    asked = {name: visit.text(name) for name in ("principal", "right", "kind", "name")}
+    verdict = None
+    if asked["principal"] and asked["right"] and asked["kind"]:
+        verdict = visit.ask("explain_access", **asked)
+    values = {"access": visit.ask("list_rules"), "asked": asked, "verdict": verdict}
+    values |= {"rights": list(AccessRight), "kinds": list(ResourceKind)}
+    return PageView("access.html", values)

@@ -43,17 +43,11 @@ def overview(visit: PageVisit) -> PageView:
     """Show the store at a glance."""
     now = looked(visit)
     curves = visit.history.group_rates(each.name for each in now.groups[:50])
-    return PageView(
-        "overview.html",
-        {
-            "overview": now,
-            "tiles": list(_tiles(visit, now)),
-            "concerns": list(_concerns(now)),
-            "lines": {name: sparkline(curve) for name, curve in curves.items()},
-            "rates": {name: curve.last for name, curve in curves.items()},
-            "present": [each for each in now.members if each.presence is Presence.RUNNING],
-        },
-    )
+    running = [each for each in now.members if each.presence is Presence.RUNNING]
+    values = {"overview": now, "tiles": list(_tiles(visit, now)), "concerns": list(_concerns(now)), "present": running}
+    values["lines"] = {name: sparkline(curve) for name, curve in curves.items()}
+    values["rates"] = {name: curve.last for name, curve in curves.items()}
+    return PageView("overview.html", values)
 
 
 def looked(visit: PageVisit, *, fresh: bool = False) -> StoreOverview:
@@ -66,55 +60,32 @@ def looked(visit: PageVisit, *, fresh: bool = False) -> StoreOverview:
 
 def _tiles(visit: PageVisit, now: StoreOverview) -> Iterator[Tile]:
     history, most = visit.history, now.counted
-    into, out = history.rate(lambda each: each.logged), history.rate(_passed)
+    into, out = history.rate(lambda each: each.logged), history.rate(lambda each: _total(each, "passed"))
     oldest = history.level(_oldest_seconds)
-    lag, parked = history.level(_lag), history.level(_parked)
-    dead, staged = history.level(_dead), history.level(lambda each: each.staged)
-    yield _tile("in", "In", rate(into.last), "/s", into, "topics", "Events that reached the log")
-    yield _tile("out", "Delivered", rate(out.last), "/s", out, "groups", "Records that groups have passed")
     late = (oldest.last or 0) > _LATE_SECONDS
-    yield _tile(
-        "oldest",
-        "Oldest undelivered",
-        lasting(oldest.last or 0),
-        "",
-        oldest,
-        "groups",
-        "The age of the oldest record that a group has not passed",
-        tone="warn" if late else "",
-    )
-    yield _tile("lag", "Lag", short(_lag(now)), "records", lag, "groups", "Records that groups have not passed yet")
-    yield _tile(
-        "staged", "Staged", number(now.staged, most), "events", staged, "groups", "Committed, but not in the log yet"
-    )
-    many = number(_parked(now), most)
-    yield _tile("parked", "Parked", many, "keys", parked, "lanes", "Keys that wait for a retry or their turn")
-    count = _dead(now)
-    yield _tile(
-        "dead",
-        "Dead",
-        number(count, most),
-        "letters",
-        dead,
-        "failures",
-        "Records that handlers gave up",
-        tone="bad" if count else "",
-    )
-    there = sum(each.presence is Presence.RUNNING for each in now.members)
-    yield _tile(
-        "members",
-        "Members",
-        number(there),
-        "running",
-        history.level(_running),
-        "members",
-        "Processes that work on the store",
-        tone="" if there else "warn",
-    )
+    dead, running = _total(now, "dead"), _running(now)
+    parked, lag = number(_total(now, "parked"), most), short(_total(now, "lag"))
 
+    def tile(id: str, label: str, value: str, unit: str, curve: Curve, page: str, help: str, tone: str = "") -> Tile:
+        return Tile(id, label, value, unit, tone, sparkline(curve), address(page), help)
 
-def _tile(id: str, label: str, value: str, unit: str, curve: Curve, page: str, help: str, tone: str = "") -> Tile:
-    return Tile(id, label, value, unit, tone, sparkline(curve), address(page), help)
+    def level(name: str) -> Curve:
+        return history.level(lambda each: _total(each, name))
+
+    help = "The age of the oldest record that a group has not passed"
+    staged = history.level(lambda each: each.staged)
+    yield tile("in", "In", rate(into.last), "/s", into, "topics", "Events that reached the log")
+    yield tile("out", "Delivered", rate(out.last), "/s", out, "groups", "Records that groups have passed")
+    ago = lasting(oldest.last or 0)
+    yield tile("oldest", "Oldest undelivered", ago, "", oldest, "groups", help, "warn" if late else "")
+    yield tile("lag", "Lag", lag, "records", level("lag"), "groups", "Records that groups have not passed yet")
+    help = "Committed, but not in the log yet"
+    yield tile("staged", "Staged", number(now.staged, most), "events", staged, "groups", help)
+    yield tile("parked", "Parked", parked, "keys", level("parked"), "lanes", "Keys that wait for a retry or their turn")
+    help, tone = "Records that handlers gave up", "bad" if dead else ""
+    yield tile("dead", "Dead", number(dead, most), "letters", level("dead"), "failures", help, tone)
+    help, tone = "Processes that work on the store", "" if running else "warn"
+    yield tile("members", "Members", number(running), "running", history.level(_running), "members", help, tone)
 
 
 def _concerns(now: StoreOverview) -> Iterator[Concern]:
@@ -140,20 +111,8 @@ def _concerns(now: StoreOverview) -> Iterator[Concern]:
         yield Concern("bad", waits, address("members"))
 
 
-def _passed(now: StoreOverview) -> int:
-    return sum(each.passed for each in now.groups)
-
-
-def _lag(now: StoreOverview) -> float:
-    return sum(each.lag for each in now.groups)
-
-
-def _parked(now: StoreOverview) -> float:
-    return sum(each.parked for each in now.groups)
-
-
-def _dead(now: StoreOverview) -> float:
-    return sum(each.dead for each in now.groups)
+def _total(now: StoreOverview, name: str) -> int:
+    return sum(getattr(each, name) for each in now.groups)
 
 
 def _running(now: StoreOverview) -> float:

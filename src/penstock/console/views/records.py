@@ -9,6 +9,7 @@ from starlette.responses import Response
 from penstock.errors import InvalidInput, OffsetOutOfRange
 from penstock.gateway.rest.answers import RecordShown
 from penstock.gateway.rest.records import browsed_records
+from penstock.model.content import has_json
 from penstock.operate.browse import BrowsedRecord
 
 from ..visit import PageView, PageVisit
@@ -19,39 +20,18 @@ SHOWN_BYTES = 64 * 1024  # of a value on a page; the download has all of it
 _PREVIEW = 300
 
 
-def topics(visit: PageVisit) -> PageView:
-    """List the topics."""
-    page = visit.ask("list_topics", after=visit.place(), limit=PER_PAGE)
-    return PageView("topics.html", {"listing": page})
-
-
 def topic(visit: PageVisit) -> PageView:
     """Show a topic with a page of its records."""
     name = _named(visit, "name")
     shown = visit.ask("show_topic", topic=name)
     begin = visit.text("from") or "newest"
     start = visit.text("at") if begin in ("offset", "time") else begin
-    asked: dict[str, Any] = {"partition": visit.text("partition"), "type": visit.text("type")}
-    found = browsed_records(
-        visit.ask.call(
-            "browse",
-            topic=name,
-            from_=_moment(start) if begin == "time" else start,
-            key=visit.text("key"),
-            after=visit.place(),
-            limit=PER_PAGE,
-            **asked,
-        )
-    )
-    return PageView(
-        "topic.html",
-        {
-            "topic": shown,
-            "records": [(each.record, preview(each)) for each in found.items],
-            "found": found,
-            "begin": begin,
-        },
-    )
+    narrowed = {name: visit.text(name) for name in ("partition", "type", "key")}
+    start = _moment(start) if begin == "time" else start
+    call = visit.ask.call("browse", topic=name, from_=start, after=visit.place(), limit=PER_PAGE, **narrowed)
+    found = browsed_records(call)
+    records = [(each.record, preview(each)) for each in found.items]
+    return PageView("topic.html", {"topic": shown, "records": records, "found": found, "begin": begin})
 
 
 def record(visit: PageVisit) -> PageView:
@@ -68,16 +48,11 @@ def record(visit: PageVisit) -> PageView:
 def _value_shown(visit: PageVisit, found: RecordShown) -> dict[str, Any]:
     """Return a record's value for a page, in the form that the visitor wants or in the most readable one."""
     data = value_of(found)
-    forms = forms_of(data)
-    wanted = visit.text("as")
+    forms, wanted = forms_of(data), visit.text("as")
     form = wanted if wanted in forms else next(iter(forms))
-    return {
-        "forms": list(forms),
-        "form": form,
-        "text": forms[form],
-        "size": None if data is None else len(data),
-        "is_cut": data is not None and len(data) > SHOWN_BYTES,
-    }
+    size = None if data is None else len(data)
+    is_cut = size is not None and size > SHOWN_BYTES
+    return {"forms": list(forms), "form": form, "text": forms[form], "size": size, "is_cut": is_cut}
 
 
 def forms_of(data: bytes | None) -> dict[str, str]:
@@ -85,11 +60,8 @@ def forms_of(data: bytes | None) -> dict[str, str]:
     if data is None:
         return {"none": ""}
     part, forms = data[:SHOWN_BYTES], dict[str, str]()
-    try:
-        msgspec.json.decode(data)
+    if has_json(data):
         forms["json"] = indented(data)[:SHOWN_BYTES]
-    except (ValueError, RecursionError):
-        pass
     if "\ufffd" not in (text := part.decode("utf-8", "replace")):
         forms["text"] = text
     return {**forms, "hex": hexed(data, SHOWN_BYTES // 16)}
@@ -151,18 +123,6 @@ def letter(visit: PageVisit) -> PageView:
     found = visit.ask("show_dead", **place)
     values = {"letter": found.letter, "record": found.record, "damage": found.damage}
     return PageView("letter.html", values | _value_shown(visit, found.record))
-
-
-def scheduled(visit: PageVisit) -> PageView:
-    """List the scheduled events, the next one first."""
-    narrowed = {name: visit.text(name) for name in ("topic", "key")}
-    page = visit.ask("list_scheduled", after=visit.place(), limit=PER_PAGE, **narrowed)
-    return PageView("scheduled.html", {"listing": page})
-
-
-def periodic(visit: PageVisit) -> PageView:
-    """List the schedules."""
-    return PageView("periodic.html", {"listing": visit.ask("list_schedules", after=visit.place(), limit=PER_PAGE)})
 
 
 def download(visit: PageVisit) -> Response:

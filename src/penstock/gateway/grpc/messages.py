@@ -23,7 +23,7 @@ from google.rpc.status_pb2 import Status
 
 from penstock.clock import to_ms
 from penstock.errors import InvalidInput, MissingExtra
-from penstock.model.cloudevents_http import content_headers
+from penstock.model.cloudevents import content_headers
 from penstock.model.content import BINARY, CONTENT_TYPE, JSON
 from penstock.model.record import RawHeaders
 from penstock.model.record import Record as LogRecord

@@ -17,7 +17,7 @@ from starlette.responses import Response
 
 from penstock.access.places import ByteShare
 from penstock.clock import from_ms
-from penstock.model.content import CONTENT_TYPE, JSON, is_json
+from penstock.model.content import CONTENT_TYPE, JSON, has_json, is_json
 from penstock.model.record import Record
 
 from .operations import RestAnswer
@@ -77,7 +77,7 @@ def record_shown(record: Record, *, delivered: bool = False, not_converted: str 
     content_type = record.headers.get(CONTENT_TYPE) or JSON
     if record.data is not None:
         shown.content_type = content_type
-        if is_json(content_type) and _is_json(record.data):
+        if is_json(content_type) and has_json(record.data):
             shown.value = msgspec.Raw(record.data)
         else:
             shown.value_base64 = _base64(record.data)
@@ -98,14 +98,6 @@ def _is_text(data: bytes) -> bool:
     try:
         data.decode()
     except UnicodeDecodeError:
-        return False
-    return True
-
-
-def _is_json(data: bytes) -> bool:
-    try:
-        msgspec.json.decode(data)
-    except (ValueError, RecursionError):
         return False
     return True
 

@@ -7,8 +7,8 @@ import msgspec
 from penstock.access.resource import CLUSTER, AccessRight, topic
 from penstock.errors import InvalidInput
 from penstock.log.contract import LAST_OFFSET
-from penstock.model import cloudevents_http
-from penstock.model.cloudevents_http import BATCH, STRUCTURED
+from penstock.model import cloudevents
+from penstock.model.cloudevents import BATCH, STRUCTURED
 from penstock.model.content import BINARY, JSON
 from penstock.model.record import TRACEPARENT, Record
 from penstock.model.token import TOKEN_LENGTH
@@ -120,13 +120,13 @@ def _records(call: RestCall) -> list[RecordWanted]:
     headers, body = call.headers, call.body
     content_type = headers.get("content-type", "").partition(";")[0].strip().lower()
     if content_type == BATCH:
-        return [_of_event(each) for each in cloudevents_http.from_batch(body, _NO_TIME)]
+        return [_of_event(each) for each in cloudevents.from_batch(body, _NO_TIME)]
     if content_type == STRUCTURED:
-        return [_of_event(cloudevents_http.from_structured(body, _NO_TIME))]
-    if cloudevents_http.is_binary(headers):
-        return [_of_event(cloudevents_http.from_binary(headers, body, _NO_TIME))]
+        return [_of_event(cloudevents.from_structured(body, _NO_TIME))]
+    if cloudevents.is_binary(headers):
+        return [_of_event(cloudevents.from_binary(headers, body, _NO_TIME))]
     data = None if call.get("tombstone", bool) else body
-    own = cloudevents_http.content_headers(headers.get("content-type", BINARY), data)
+    own = cloudevents.content_headers(headers.get("content-type", BINARY), data)
     return [RecordWanted(data, call.get("type", str), call.get("key", str), own)]
 
 

@@ -14,7 +14,7 @@ from penstock.access.principal import Peer, Principal
 from penstock.access.resource import AccessRight, group, topic
 from penstock.clock import SYSTEM, Clock
 from penstock.errors import Error, InvalidInput
-from penstock.errors.table import ErrorTable
+from penstock.errors.base import ErrorTable
 from penstock.log.store import Store
 from penstock.model.record import Record
 from penstock.operate.ports import SHARED, TinyqAdministration, TopicMode

@@ -6,7 +6,7 @@ port keeps its headers. Erased records are left out, and the batch spans their o
 
 from collections.abc import Iterator, Sequence
 
-from penstock.model.cloudevents import Envelope, to_kafka
+from penstock.model.cloudevents import to_kafka
 from penstock.model.limits import ERASED
 from penstock.model.record import RawHeaders
 from penstock.wire.kafka.headers import decode_headers
@@ -42,4 +42,4 @@ def _headers(topic: str, source: str, entry: Entry) -> RawHeaders:
     record, _ = readable(topic, entry)
     if any(name == "ce_type" for name, _ in record.raw_headers):
         return record.raw_headers
-    return to_kafka(Envelope(record, source))
+    return to_kafka(record, source)

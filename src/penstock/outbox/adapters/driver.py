@@ -14,7 +14,7 @@ from typing import Any
 from weakref import ref
 
 from penstock.database.contract import Dialect
-from penstock.errors import UnsupportedConnection
+from penstock.errors import NoTransaction, UnsupportedConnection
 from penstock.settings import Settings, setting
 
 from ..contract import Step, Steps
@@ -43,6 +43,18 @@ def is_known(raw: Any) -> bool:
     return isinstance(raw, sqlite3.Connection) or any(
         (base.__module__, base.__name__) == ("psycopg", "Connection") for base in type(raw).__mro__
     )
+
+
+def vendor_of_handler(tx: Any, asked: str) -> str:
+    """Return the database of `record.tx`, sqlite or postgresql; `asked`: the function that got it.
+
+    Raises UnsupportedConnection, and NoTransaction outside its handler.
+    """
+    if not is_known(tx):
+        raise UnsupportedConnection(tx, "pass record.tx of a handler with transaction=True", asked=asked)
+    if commits_alone(tx, autocommit=bool(getattr(tx, "autocommit", False))):
+        raise NoTransaction("pass record.tx, inside its handler")
+    return "sqlite" if isinstance(tx, sqlite3.Connection) else "postgresql"
 
 
 def session_of(raw: Any) -> Any:

@@ -8,12 +8,11 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from ..columns import record_batch
-from ..offsets import Ends, Piece, Range, split
+from ..offsets import Piece, Range, split
 from ..versions import freeze_modules
-from .fetch import open_fetcher
-from .fetch.contract import Request
+from .fetch import Request, open_fetcher
 from .options import SourceOptions
-from .view import Heads, open_view, removed, report_removed
+from .view import open_view, removed, report_removed
 
 _TASK_RECORDS = 2_000  # a second task costs two more Python workers, and a file for each table
 
@@ -76,8 +75,5 @@ def _asked_range(options: SourceOptions) -> Range:
         starts = view.resolve(options.starting, heads, "startingOffsets")
         ends = view.resolve(options.ending, heads, "endingOffsets")
         report_removed(options.topic, removed(starts, ends, heads.starts()), fail=options.fail_on_loss)
-        return Range(view.log_id(), options.topic, heads.topic.id, _kept(starts, heads), ends)
-
-
-def _kept(starts: Ends, heads: Heads) -> Ends:
-    return {partition: max(start, heads.bounds[partition].start) for partition, start in starts.items()}
+        kept = {partition: max(start, heads.bounds[partition].start) for partition, start in starts.items()}
+        return Range(view.identity().id, options.topic, heads.topic.id, kept, ends)

@@ -40,12 +40,12 @@ class PenstockSource(DataSource):
 
     def writer(self, schema: Any, overwrite: bool) -> DataSourceArrowWriter:
         """Return the writer of a batch query's rows to topics."""
-        from ..writeback.writer import batch_writer
+        from ..writeback import batch_writer
 
         return batch_writer(self.options, schema, overwrite)
 
     def streamWriter(self, schema: Any, overwrite: bool) -> Any:  # noqa: N802 - Spark's name
         """Return the writer of a streaming query's rows to topics."""
-        from ..writeback.writer import stream_writer
+        from ..writeback import stream_writer
 
         return stream_writer(self.options, schema, overwrite)

@@ -104,7 +104,6 @@ class BrokerConnection:
 
     @contextmanager
     def _talking(self) -> Iterator[None]:
-        """Translate errors of the connection."""
         try:
             yield
         except ssl.SSLError as exc:

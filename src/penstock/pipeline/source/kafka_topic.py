@@ -1,7 +1,7 @@
 """A topic of a Kafka cluster, ours or Apache's, as a pipeline reads it: batches of committed records.
 
 Read over our own connections (`kafka_connection.py`), with the message layouts of our broker. Batches stay
-bytes until they become Arrow (`fetch/columns_of_batches.py`). The identity of the log is the cluster's id and
+bytes until they become Arrow (`fetch/batch_columns.py`). The identity of the log is the cluster's id and
 the topic's id. A Kafka cluster has no incarnation: rewound history (an election that lost records, a refilled
 topic) shows in the end, or in the mark of the last record, which is made from the record's whole content.
 """
@@ -40,8 +40,6 @@ _PASSES = {E.LEADER_NOT_AVAILABLE, E.NOT_LEADER_OR_FOLLOWER, E.REQUEST_TIMED_OUT
 
 @dataclass(frozen=True, slots=True)
 class _KnownTopic:
-    """The cluster's description of a topic."""
-
     identity: LogIdentity
     topic: Topic
     leaders: Mapping[int, tuple[str, int]]
@@ -56,10 +54,7 @@ class FetchedBatch(NamedTuple):
 
 
 class KafkaTopicReader:
-    """One topic of one cluster, for one thread. Connections are opened on demand.
-
-    `settings` None: those of this process. Raises InvalidUrl, InvalidOption.
-    """
+    """One topic of one cluster, for one thread; no settings: this process's. Raises InvalidUrl, InvalidOption."""
 
     def __init__(self, url: str, name: str, settings: KafkaSettings | None = None) -> None:
         self._first, self._name = kafka_address(url), name
@@ -122,11 +117,8 @@ class KafkaTopicReader:
         for address in sorted(set(leaders.values())):
             mine = [number for number, leader in leaders.items() if leader == address]
             asked = [{"partition_index": number, "timestamp": moment} for number in sorted(mine)]
-            message = {
-                "replica_id": -1,
-                "isolation_level": _COMMITTED,
-                "topics": [{"name": self._name, "partitions": asked}],
-            }
+            topics = [{"name": self._name, "partitions": asked}]
+            message = {"replica_id": -1, "isolation_level": _COMMITTED, "topics": topics}
             answer = self._connection(address).ask(LIST_OFFSETS, message)
             for each in self._only(answer["topics"])["partitions"]:
                 self._check(each["error_code"])
@@ -188,17 +180,9 @@ class KafkaTopicReader:
 
     def _fetched(self, partition: int, offset: int, max_bytes: int) -> Message | None:
         wanted = {"partition": partition, "fetch_offset": offset, "partition_max_bytes": max_bytes}
-        message = {
-            "max_wait_ms": _WAIT_MS,
-            "min_bytes": 1,
-            "max_bytes": max(max_bytes, 1),
-            "isolation_level": _COMMITTED,
-            "session_id": 0,
-            "session_epoch": -1,
-            "topics": [{"topic": self._name, "partitions": [wanted]}],
-            "forgotten_topics_data": [],
-            "rack_id": "",
-        }
+        message = {"max_wait_ms": _WAIT_MS, "min_bytes": 1, "max_bytes": max(max_bytes, 1), "rack_id": ""}
+        message |= {"isolation_level": _COMMITTED, "session_id": 0, "session_epoch": -1, "forgotten_topics_data": []}
+        message |= {"topics": [{"topic": self._name, "partitions": [wanted]}]}
         answer = self._connection(self.known().leaders[partition]).ask(FETCH, message)
         self._check(answer["error_code"])
         part = self._only(self._only(answer["responses"])["partitions"])

@@ -3,7 +3,6 @@
 from collections.abc import Collection, Sequence
 
 from penstock.log.contract import LogIdentity, Position, Topic
-from penstock.log.entry import Entry
 from penstock.log.kafka_form import entries_of
 from penstock.log.kafka_settings import KafkaSettings
 
@@ -21,10 +20,6 @@ class KafkaView(TopicView):
     def __init__(self, url: str, topic: str, settings: KafkaSettings | None = None) -> None:
         self._reader = KafkaTopicReader(url, topic, settings)
 
-    def log_id(self) -> str:
-        """Return the id of the cluster."""
-        return self.identity().id
-
     def identity(self) -> LogIdentity:
         """Return the id of the cluster, with a constant incarnation, for a cluster has none."""
         return self._reader.known().identity
@@ -40,7 +35,10 @@ class KafkaView(TopicView):
     def present(self, heads: Heads, places: Collection[Position]) -> LogNow:
         """Return the topic's state now, with marks of the whole content of the records at some positions."""
         held = [place for place in places if holds(heads, place)]
-        marks = {place: mark_of(_content(each)) for place, each in self._reader.entries_at(held).items()}
+        marks = {
+            place: mark_of(repr((each.id, each.type, each.timestamp_ms, each.key, each.value, each.headers)))
+            for place, each in self._reader.entries_at(held).items()
+        }
         return LogNow(self.identity(), heads.topic, heads.bounds, marks)
 
     def fitting(self, topic: Topic, pieces: Sequence[Piece], share: int | None) -> dict[int, AdmittedPiece]:
@@ -73,8 +71,3 @@ class KafkaView(TopicView):
     def close(self) -> None:
         """Close the connections."""
         self._reader.close()
-
-
-def _content(entry: Entry) -> str:
-    """Return a record's whole content: its position alone does not distinguish it from another one there."""
-    return repr((entry.id, entry.type, entry.timestamp_ms, entry.key, entry.value, entry.headers))

@@ -25,7 +25,7 @@ _EVERY_OTHER = "*"
 _DEFAULT_TOPIC = "events"
 _SPARKS_OWN = ("queryname",)  # passed on by Spark to a sink
 _WORDS = {"true": True, "false": False}
-_LONGEST_DELAY = 900.0  # of Spark's Kafka source
+_LONGEST_DELAY = "15m"  # of Spark's Kafka source
 _INTERVAL = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>ms|s|m|h|(?:milli)?seconds?|minutes?|hours?)")
 _UNITS = {"m": 60.0, "s": 1.0, "h": 3600.0, "ms": 0.001, "millisecond": 0.001, "second": 1.0}
 _UNITS |= {"minute": 60.0, "hour": 3600.0}
@@ -84,7 +84,10 @@ def read_all(given: Mapping[str, str]) -> tuple[SourceOptions, ...]:
 
 
 def _of_topic(given: Mapping[str, str], url: str, topic: str, topics: Sequence[str]) -> SourceOptions:
-    tasks = _number(given, "numPartitions")
+    tasks, most_bytes = _number(given, "numPartitions"), _number(given, "maxBytesPerTrigger")
+    fails = given.get("failOnDataLoss", "true").strip().lower()
+    if fails not in _WORDS:
+        raise InvalidOption("failOnDataLoss", given["failOnDataLoss"], "true or false")
     return SourceOptions(
         url=url,
         names=Names(given.get("prefix") or DEFAULT_PREFIX, given.get("schema") or None),
@@ -93,12 +96,12 @@ def _of_topic(given: Mapping[str, str], url: str, topic: str, topics: Sequence[s
         starting=_place(given, "starting", topics, EARLIEST)[topic],
         ending=_place(given, "ending", topics, LATEST)[topic],
         max_records=_most(given),
-        max_bytes=_share(_number(given, "maxBytesPerTrigger"), len(topics)),
+        max_bytes=None if most_bytes is None else max(1, most_bytes // len(topics)),  # an equal share
         min_records=_number(given, "minOffsetsPerTrigger"),
-        wait_seconds=_interval(given, "maxTriggerDelay", _LONGEST_DELAY),
+        wait_seconds=_longest_delay(given),
         tasks=tasks or _number(given, "tasks") or os.cpu_count() or 1,
         may_cut=tasks is not None,
-        fail_on_loss=_word(given, "failOnDataLoss", True),
+        fail_on_loss=_WORDS[fails],
         continue_from=given.get("continueFrom") or None,
     )
 
@@ -153,30 +156,14 @@ def _most(given: Mapping[str, str]) -> int | None:
     return theirs if ours is None else ours
 
 
-def _share(most: int | None, topics: int) -> int | None:
-    """Return each topic's share of a batch's bytes."""
-    return None if most is None else max(1, most // topics)
-
-
-def _interval(given: Mapping[str, str], name: str, default: float) -> float:
+def _longest_delay(given: Mapping[str, str]) -> float:
     """Read a length of time as Spark writes it: 500ms, 5s, 15m, 2 minutes."""
-    value = given.get(name)
-    if value is None:
-        return default
+    value = given.get("maxTriggerDelay", _LONGEST_DELAY)
     found = _INTERVAL.fullmatch(value.strip().lower())
     if found is None:
-        raise InvalidOption(name, value, "a number and a unit: 500ms, 5s, 15m, 1h")
+        raise InvalidOption("maxTriggerDelay", value, "a number and a unit: 500ms, 5s, 15m, 1h")
     unit = found["unit"]
     return float(found["number"]) * _UNITS[unit if unit in _UNITS else unit.removesuffix("s")]
-
-
-def _word(given: Mapping[str, str], name: str, default: bool) -> bool:
-    value = given.get(name)
-    if value is None:
-        return default
-    if value.strip().lower() not in _WORDS:
-        raise InvalidOption(name, value, "true or false")
-    return _WORDS[value.strip().lower()]
 
 
 def _place(given: Mapping[str, str], which: str, topics: Sequence[str], default: str) -> dict[str, ReadingPlace]:
@@ -206,17 +193,14 @@ def _moment(name: str, value: str) -> int:
     return to_ms(moment)
 
 
-def written_offsets(topic: str, offsets: Mapping[int, int], others: int) -> str:
-    """Write offsets of a topic in the form that `read_offsets` reads, with one for all other partitions."""
+def written_offsets(topic: str, offsets: Mapping[int, int]) -> str:
+    """Write offsets of a topic in the form that `read_offsets` reads, with 0 for all other partitions."""
     places = {str(partition): offset for partition, offset in sorted(offsets.items())}
-    return msgspec.json.encode({topic: places | {_EVERY_OTHER: others}}).decode()
+    return msgspec.json.encode({topic: places | {_EVERY_OTHER: 0}}).decode()
 
 
 def read_offsets(name: str, value: str, topics: Sequence[str]) -> dict[str, dict[int, int]]:
-    """Read `{"events": {"0": 12, "1": -2}}` as Spark's Kafka source does: -2 is earliest, -1 latest.
-
-    `"*"`, which is ours, stands for the partitions that are not named.
-    """
+    """Read `{"events": {"0": 12, "1": -2}}` as Spark's Kafka source does; `"*"`, which is ours: all others."""
     wanted = f'earliest, latest, or offsets as in {{"{topics[0]}": {{"0": 12}}}}; -2 is earliest, -1 latest'
     try:
         form: Any = msgspec.json.decode(value)

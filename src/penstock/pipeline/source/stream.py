@@ -26,7 +26,21 @@ from .options import LATEST, ReadingPlace, SourceOptions
 from .view import Heads, HeldView, TopicView, admit_bytes, removed, report_removed
 
 
-class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class _CheckpointedReader(DataSourceStreamReader):
+    def commit(self, end: Mapping[str, Any]) -> None:
+        """Do nothing: the checkpoint keeps the position, and Spark does not call this for the last batch."""
+
+
+class _TaskReader(_CheckpointedReader, SupportsTriggerAvailableNow):
+    _options: SourceOptions
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the records of one task."""
+        assert isinstance(partition, Task)
+        return read_task(self._options, partition)
+
+
+class StreamReader(_TaskReader):
     """A topic from a position on. Its state is in Spark's checkpoint; this object may be lost at any time."""
 
     def __init__(self, options: SourceOptions) -> None:
@@ -97,10 +111,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return SYSTEM.monotonic() - last < self._options.wait_seconds
 
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Return the end of the log, so that progress can show the lag.
-
-        Spark calls this right after `latestOffset`, which has read the ends for both.
-        """
+        """Return the log's end, for the lag; Spark calls this right after `latestOffset`, which has read it."""
         heads, self._seen = self._seen, None
         if heads is None:
             with self._view.used() as view:
@@ -120,14 +131,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             with self._view.used() as view:
                 check_past(past, view.present(view.heads(), past.places()))
         return plan(self._options, batch)
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the records of one task."""
-        assert isinstance(partition, Task)
-        return read_task(self._options, partition)
-
-    def commit(self, end: Mapping[str, Any]) -> None:
-        """Do nothing: the checkpoint keeps the position, and Spark does not call this for the last batch."""
 
     def stop(self) -> None:
         """Close the store."""
@@ -180,11 +183,8 @@ def _lasts(batch: Range) -> list[Position]:
     return [Position(partition, end - 1) for partition, end in batch.ends.items() if end]
 
 
-class SeveralTopics(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """One reader for each topic. A topic subscribed to later begins where a new query would.
-
-    A topic that is no longer subscribed to keeps its position, in case it comes back.
-    """
+class SeveralTopics(_TaskReader):
+    """One reader for each topic. One left out keeps its position; one added later begins as in a new query."""
 
     def __init__(self, options: Sequence[SourceOptions]) -> None:
         self._options = options[0]
@@ -201,9 +201,7 @@ class SeveralTopics(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: Form, limit: ReadLimit) -> Form:  # noqa: N802 - Spark's name
         """Return where the next batch ends; `start` itself when there is nothing new."""
         starts = by_topic(start)
-        known = starts | {
-            topic: reader.initialOffset() for topic, reader in self._readers.items() if topic not in starts
-        }
+        known = starts | {name: each.initialOffset() for name, each in self._readers.items() if name not in starts}
         ends = self._ends(known, limit)
         if all(ends[topic] == form for topic, form in known.items()):
             return start
@@ -227,14 +225,6 @@ class SeveralTopics(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if Range.from_json(form).pieces()
             for task in self._reader(topic).partitions(starts.get(topic, form), form)
         ]
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the records of one task."""
-        assert isinstance(partition, Task)
-        return read_task(self._options, partition)
-
-    def commit(self, end: Mapping[str, Any]) -> None:
-        """Do nothing: the checkpoint keeps the position."""
 
     def stop(self) -> None:
         """Close the store."""
@@ -270,7 +260,7 @@ def _count(start: Form, end: Form) -> int:
     return 0 if start == end else Range.from_json(end).count()
 
 
-class PositionKeeper(DataSourceStreamReader):
+class PositionKeeper(_CheckpointedReader):
     """Calls a reader of one or several topics in the way Spark does since 4.2. Used by one thread."""
 
     def __init__(self, reader: Any) -> None:
@@ -298,9 +288,6 @@ class PositionKeeper(DataSourceStreamReader):
         """Yield the records of one task."""
         found: Iterator[pa.RecordBatch] = self._reader.read(partition)
         return found
-
-    def commit(self, end: Mapping[str, Any]) -> None:
-        """Do nothing: the checkpoint keeps the position."""
 
     def stop(self) -> None:
         """Close the store."""

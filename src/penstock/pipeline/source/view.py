@@ -17,7 +17,7 @@ from penstock.log.kafka_settings import KafkaSettings
 from penstock.log.store import open_store
 
 from ..address import is_kafka
-from ..history import LogNow, mark_of
+from ..history import LogNow, log_now
 from ..offsets import Ends, Piece, before_starts, describe_pieces
 from .options import LATEST, OTHERS, ReadingPlace
 
@@ -104,12 +104,8 @@ class TopicView:
             return False
         return True
 
-    def log_id(self) -> str:
-        """Return the id of the log, assigned when its tables were made."""
-        return self._log.identity().id
-
     def identity(self) -> LogIdentity:
-        """Return the id of the log, and its incarnation."""
+        """Return the id of the log, assigned when its tables were made, and its incarnation."""
         return self._log.identity()
 
     def topic(self) -> Topic:
@@ -126,16 +122,10 @@ class TopicView:
 
     def present(self, heads: Heads, places: Collection[Position]) -> LogNow:
         """Return the state of the log now, with the marks of the records at some positions."""
-        found = self._log.at(heads.topic, places, bare=True) if places else []
-        marks = {Position(each.partition, each.offset): mark_of(each.id) for each in found}
-        return LogNow(self._log.identity(), heads.topic, heads.bounds, marks)
+        return log_now(self._log, heads.topic, places, heads.bounds)
 
     def fitting(self, topic: Topic, pieces: Sequence[Piece], share: int | None) -> dict[int, AdmittedPiece]:
-        """Return how much of each piece fits into a number of bytes; for None its first record.
-
-        It reads the beginning of a piece, and further only if necessary: so its cost grows with the result,
-        not with the backlog.
-        """
+        """Return how much of each piece fits into some bytes, or its first record; the cost grows with the result."""
         found = dict[int, AdmittedPiece]()
         left, wanted = list(pieces), share or 1
         step = min(wanted // ENTRY_BYTES + 1, _FIRST_LOOK)
@@ -172,7 +162,10 @@ class TopicView:
 
     def resolve(self, place: ReadingPlace, heads: Heads, option: str) -> Ends:
         """Return the current offsets of a reading position. Raises InvalidOption."""
-        general = self._general(place, heads)
+        if place.timestamp_ms is not None:
+            general = self._offsets_at(heads.topic, place.timestamp_ms)
+        else:
+            general = heads.ends() if place.otherwise == LATEST else heads.starts()
         if not place.offsets:
             return general
         named = dict(place.offsets)
@@ -189,11 +182,6 @@ class TopicView:
             if general[partition] > bounds.end:
                 raise InvalidOption(option, offset, f"at most {bounds.end}, the end of partition {partition}")
         return general
-
-    def _general(self, place: ReadingPlace, heads: Heads) -> Ends:
-        if place.timestamp_ms is not None:
-            return self._offsets_at(heads.topic, place.timestamp_ms)
-        return heads.ends() if place.otherwise == LATEST else heads.starts()
 
     def _offsets_at(self, topic: Topic, timestamp_ms: int) -> Ends:
         return self._log.offsets_at(topic, timestamp_ms)

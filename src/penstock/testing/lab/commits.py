@@ -63,10 +63,7 @@ def _watch_sqlite(around: Around) -> None:
 
 @cache
 def holders() -> list[tuple[Any, str]]:
-    """Return the modules and names that hold `sqlite3.connect`.
-
-    Cached before a fork, it saves each child the search.
-    """
+    """Return the modules and names that hold `sqlite3.connect`; cached before a fork, once for all children."""
     return [
         (module, name)
         for module in list(sys.modules.values())

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from itertools import zip_longest
 
 from penstock.app import Outbox
@@ -20,7 +21,7 @@ from ..clock import FakeClock
 from ..outbox import memory_outbox
 from .commits import holders, load, loaded
 from .experiment import Experiment, InWorld
-from .process import EndedProcess, apart
+from .process import apart
 from .report import LabFinding, Report
 from .visits import HANDLER_CALLED, Visit
 from .worlds import Worlds, worlds_at
@@ -85,10 +86,7 @@ class CrashLab:
         self.name: str | None = None  # MODULE:LAB, if the command has loaded it
 
     def run(self, *, seed: int | None = None, rounds: int | None = None, progress: OnProgress | None = None) -> Report:
-        """Play every place once, then rounds of two kills; return the report.
-
-        Raises LabFailed when a run without kills fails, or two of them differ.
-        """
+        """Play every place once, then rounds of two kills. Raises LabFailed if runs without kills fail or differ."""
         drawn = self._drawn(self._seed if seed is None else seed, self._rounds if rounds is None else rounds)
         return self._play(lambda places: [*range(1, places + 1), *drawn], progress)
 
@@ -105,7 +103,7 @@ class CrashLab:
     def _play(self, seeds_of: Callable[[int], list[int]], progress: OnProgress | None) -> Report:
         _warm_up()
         with worlds_at(self._server) as worlds:
-            apart(lambda tell: self._experiment.prepare(worlds, tell), silence_seconds=self._silence_seconds)
+            apart(partial(self._experiment.prepare, worlds), silence_seconds=self._silence_seconds)
             worlds.keep()
             expected = self._expected(worlds)
             visits = expected.trails[0]
@@ -147,7 +145,8 @@ class CrashLab:
         worlds.renew()
         at_ms, trails, killed = FakeClock().now_ms(), list[tuple[Visit, ...]](), list[Visit]()
         for number, kill_at in enumerate((*kills, None)):
-            ended = self._process(worlds, number, at_ms, kill_at)
+            work = partial(self._experiment.work, worlds, number=number, at_ms=at_ms, kill_at=kill_at)
+            ended = apart(work, silence_seconds=self._silence_seconds)
             trails.append(tuple(Visit(**each) for each in ended.messages.get("visit", ())))
             if not ended.killed:
                 break
@@ -156,12 +155,6 @@ class CrashLab:
             at_ms = ended.last("clock") + 2 * ClusterSettings.load().lease_ttl // timedelta(milliseconds=1)
         end = ended.last("end")
         return _Round(end["text"], end["dead"], tuple(trails), tuple(killed), tuple(ended.last("drivers")))
-
-    def _process(self, worlds: Worlds, number: int, at_ms: int, kill_at: int | None) -> EndedProcess:
-        return apart(
-            lambda tell: self._experiment.work(worlds, tell, number=number, at_ms=at_ms, kill_at=kill_at),
-            silence_seconds=self._silence_seconds,
-        )
 
 
 def _warm_up() -> None:

@@ -36,11 +36,7 @@ class EndedProcess:
 
 
 def apart(work: Callable[[Tell], object], *, silence_seconds: float) -> EndedProcess:
-    """Run work in a separate process, and return its messages.
-
-    Raises LabFailed when the work raises, the process ends abnormally other than by SIGKILL, or is silent for
-    too long.
-    """
+    """Run work in a separate process; return its messages. Raises LabFailed if it raises, ends or is silent."""
     if not hasattr(os, "fork"):
         raise LabFailed("it needs to fork and kill processes, which this system does not support")
     from_child, to_parent = os.pipe()

@@ -96,14 +96,14 @@ class Report:
 
     def _telling(self) -> list[LabFinding]:
         """Return some distinct findings, the simplest first: one kill, inside a handler."""
+
+        def simplicity(finding: LabFinding) -> tuple[int, bool, int]:
+            return len(finding.kills), all(kill.handler is None for kill in finding.kills), finding.seed
+
         found: dict[tuple[object, ...], LabFinding] = {}
-        for each in sorted(self.findings, key=_simplest_first):
+        for each in sorted(self.findings, key=simplicity):
             found.setdefault((each.handlers, each.got), each)
         return list(found.values())[:_SHOWN]
-
-
-def _simplest_first(finding: LabFinding) -> tuple[int, bool, int]:
-    return len(finding.kills), all(kill.handler is None for kill in finding.kills), finding.seed
 
 
 def _some(seeds: Sequence[int]) -> str:

@@ -50,10 +50,7 @@ class Visit:
 
 
 class Visits:
-    """Counts the visits of this process, reports each, and kills the process at one of them.
-
-    Use it in a separate process, which it changes permanently: every declared point is armed.
-    """
+    """Counts and reports the visits of this process, which it changes for good, and kills it at one of them."""
 
     def __init__(self, tell: Callable[[Visit], object], kill_at: int | None = None) -> None:
         self._tell, self._kill_at = tell, kill_at
@@ -98,19 +95,15 @@ class Visits:
             if not self._is_open:
                 return
             self._count += 1
-            self._tell(self._visit(point))
+            handler, record = self._at or (None, None)
+            about = () if record is None else (handler, record.type, record.key, record.id)
+            self._tell(Visit(self._count, point, *about))
             if self._count == self._kill_at:
                 points.kill()
 
     def close(self) -> None:
         """Stop counting."""
         self._is_open = False
-
-    def _visit(self, point: str) -> Visit:
-        if self._at is None:
-            return Visit(self._count, point)
-        handler, record = self._at
-        return Visit(self._count, point, handler, record.type, record.key, record.id)
 
     def _arm(self, point: points.Point) -> None:
         def visited() -> None:

@@ -14,13 +14,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.errors import InvalidBatch
+from penstock.errors import Damaged, InvalidBatch
 from penstock.log.kafka_form import ID, OUR_SOURCE, OWNER, RAW, SOURCE, TYPE, VERSION, entries_of
 from penstock.wire.kafka.buffer import Buffer
 from penstock.wire.kafka.compression import TooManyBytes, unpacked
 from penstock.wire.kafka.record_batch import HEADER_BYTES, BatchHeader
 
 from ...offsets import Numbers
+from . import grouped
 
 _CHUNK_BYTES, _CHUNK_RECORDS = 4 << 20, 16_384
 _SHORT = 128  # average bytes of a piece, up to which pieces are gathered byte by byte
@@ -36,10 +37,7 @@ class _NotQuick(Exception):
 
 
 class BatchChunk(NamedTuple):
-    """Batches to decode together, each with its header; none of them a marker.
-
-    `most_bytes`: the limit for the records of one batch, unpacked.
-    """
+    """Batches to decode together, none a marker. `most_bytes`: of the unpacked records of one batch."""
 
     batches: Sequence[HeldBatch]
     topic_id: int
@@ -55,17 +53,21 @@ def columns(chunk: BatchChunk, low: int, high: int, *, wants_headers: bool) -> p
         return _one_by_one(chunk, low, high)
 
 
-def grouped(batches: Iterable[HeldBatch]) -> Iterator[list[HeldBatch]]:
+def checked_columns(
+    chunk: BatchChunk, low: int, high: int, where: str, *, wants_headers: bool
+) -> Iterator[pa.RecordBatch]:
+    """Yield the records of a chunk in a range of offsets, if there are any. Raises Damaged."""
+    try:
+        found = columns(chunk, low, high, wants_headers=wants_headers)
+    except InvalidBatch as exc:
+        raise Damaged(where, 0, chunk.batches[0][0].base_offset, exc.why) from exc
+    if found.num_rows:
+        yield found
+
+
+def grouped_batches(batches: Iterable[HeldBatch]) -> Iterator[list[HeldBatch]]:
     """Yield batches in groups to decode together."""
-    group, records, size = list[HeldBatch](), 0, 0
-    for header, batch in batches:
-        group.append((header, batch))
-        records, size = records + header.record_count, size + len(batch)
-        if records >= _CHUNK_RECORDS or size >= _CHUNK_BYTES:
-            yield group
-            group, records, size = [], 0, 0
-    if group:
-        yield group
+    return grouped(batches, lambda each: (each[0].record_count, len(each[1])), _CHUNK_RECORDS, _CHUNK_BYTES)
 
 
 def _quickly(chunk: BatchChunk, low: int, high: int, wants_headers: bool) -> pa.RecordBatch:
@@ -254,7 +256,6 @@ def _by_name(data: Any, pieces: bytes, here: Any, names: Any) -> Iterator[tuple[
 
 
 def _all_are(wanted: bytes, data: Any, begins: Numbers, lengths: Numbers) -> bool:
-    """Return whether all pieces are equal to some bytes."""
     size = len(wanted)
     if not size or bool((lengths != size).any()) or int(begins.max()) + size > len(data):
         return False

@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from penstock.clock import SYSTEM
-from penstock.errors import Damaged, InvalidBatch, StoreMissing
+from penstock.errors import StoreMissing
 from penstock.log.files.directory import LogDirectory, TopicFiles
 from penstock.log.files.disk import Disk
 from penstock.log.files.partition_view import PartitionView
@@ -19,12 +19,12 @@ from penstock.log.files.small_files import read_identity
 from penstock.log.topics import topic_uuid
 from penstock.wire.kafka.record_batch import BatchHeader
 
-from ...offsets import Piece, before_starts
-from .batch_columns import BatchChunk, columns, grouped
-from .contract import Request
+from ...offsets import Piece
+from . import Fetcher, Request
+from .batch_columns import BatchChunk, checked_columns, grouped_batches
 
 
-class FilesFetcher:
+class FilesFetcher(Fetcher):
     """One directory, opened to read."""
 
     def __init__(self, path: str) -> None:
@@ -40,11 +40,8 @@ class FilesFetcher:
         for piece in request.pieces:
             yield from self._piece(topic, request, piece)
 
-    def lost(self, request: Request) -> list[Piece]:
-        """Return the parts of a request that lie before the starts of their partitions."""
-        return before_starts(request.pieces, self._starts(request.topic_id))
-
-    def _starts(self, topic_id: int) -> dict[int, int]:
+    def starts(self, topic_id: int) -> dict[int, int]:
+        """Return the first offset kept of each partition."""
         return {number: head.start for number, head in self._topic(topic_id).heads.all().items()}
 
     def close(self) -> None:
@@ -58,19 +55,13 @@ class FilesFetcher:
         view = self._directory.view(topic, piece.partition, topic.heads.get(piece.partition))
         wants = request.wants("headers") or request.wants("type")
         low, high = max(piece.start, view.start), min(piece.end, view.stable)
-        for batches in grouped(_counting(view, low, high)):
+        where = f"partition {piece.partition} in {topic.path.name}"
+        for batches in grouped_batches(_counting(view, low, high)):
             chunk = BatchChunk(batches, request.topic_id, piece.partition)
-            try:
-                found = columns(chunk, low, high, wants_headers=wants)
-            except InvalidBatch as exc:
-                where = f"partition {piece.partition} in {topic.path.name}"
-                raise Damaged(where, 0, batches[0][0].base_offset, exc.why) from exc
-            if found.num_rows:
-                yield found
+            yield from checked_columns(chunk, low, high, where, wants_headers=wants)
 
 
 def _counting(view: PartitionView, low: int, high: int) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """Yield the batches of a range with committed records."""
     producers = view.producers
     for header, batch in view.batches(low, high):
         if header.record_count and not header.is_control and not producers.is_aborted(header):

@@ -5,17 +5,16 @@ from itertools import chain, groupby
 
 import pyarrow as pa
 
-from penstock.errors import Damaged, InvalidBatch
 from penstock.log.kafka_form import UNPACKED_BYTES
 from penstock.log.kafka_settings import KafkaSettings
 
 from ...offsets import Piece
 from ..kafka_topic import KafkaTopicReader
-from .batch_columns import BatchChunk, HeldBatch, columns, grouped
-from .contract import Request
+from . import Fetcher, Request
+from .batch_columns import BatchChunk, checked_columns, grouped_batches
 
 
-class KafkaFetcher:
+class KafkaFetcher(Fetcher):
     """One topic of one cluster."""
 
     def __init__(self, url: str, topic: str, settings: KafkaSettings | None = None) -> None:
@@ -38,15 +37,7 @@ class KafkaFetcher:
         wants = request.wants("headers") or request.wants("type")
         found = self._reader.batches(*piece, removed=self._lost.append)
         for low, batches in groupby(found, lambda each: each.low):  # records before it in a batch are removed
-            for group in grouped((each.header, each.data) for each in batches):
-                yield from _columns(group, request.topic_id, piece._replace(start=low), wants)
-
-
-def _columns(group: list[HeldBatch], topic_id: int, piece: Piece, wants_headers: bool) -> Iterator[pa.RecordBatch]:
-    chunk = BatchChunk(group, topic_id, piece.partition, UNPACKED_BYTES)
-    try:
-        found = columns(chunk, piece.start, piece.end, wants_headers=wants_headers)
-    except InvalidBatch as exc:
-        raise Damaged(f"partition {piece.partition}", 0, group[0][0].base_offset, exc.why) from exc
-    if found.num_rows:
-        yield found
+            for group in grouped_batches((each.header, each.data) for each in batches):
+                chunk = BatchChunk(group, request.topic_id, piece.partition, UNPACKED_BYTES)
+                where = f"partition {piece.partition}"
+                yield from checked_columns(chunk, low, piece.end, where, wants_headers=wants)

@@ -12,11 +12,10 @@ from penstock.database.naming import Names
 from penstock.database.statements import statement
 from penstock.errors import StoreUnreachable
 
-from ...offsets import Piece, before_starts
-from .contract import WANTED, Request
+from . import WANTED, Fetcher, Request
 
 
-class PostgresFetcher:
+class PostgresFetcher(Fetcher):
     """One connection; each request is a transaction of its own."""
 
     def __init__(self, url: str, names: Names) -> None:
@@ -36,11 +35,8 @@ class PostgresFetcher:
                     yield batch
         self._conn.rollback()
 
-    def lost(self, request: Request) -> list[Piece]:
-        """Return the parts of a request that lie before the starts of their partitions."""
-        return before_starts(request.pieces, self._starts(request.topic_id))
-
-    def _starts(self, topic_id: int) -> dict[int, int]:
+    def starts(self, topic_id: int) -> dict[int, int]:
+        """Return the first offset kept of each partition."""
         self._ask(Request(topic_id, (), ()))
         with closing(self._conn.cursor()) as cursor:
             cursor.execute(self._sql("starts"))

@@ -15,7 +15,7 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from itertools import chain
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import quote
 
 import adbc_driver_manager
@@ -31,25 +31,99 @@ from penstock.database.statements import statement
 from penstock.errors import InvalidUrl, StoreLocked, StoreUnreachable
 from penstock.log.store import open_store
 
-from ...offsets import Piece, before_starts
-from .contract import WANTED, Request
+from . import WANTED, Fetcher, Request, grouped
 
 _ROWS_TOGETHER = 128  # at a mebibyte each, as large as the largest batch of small rows
 _MAPPED_BYTES = 2_147_418_112  # the most that SQLite maps; mapped pages are not copied
 _HANDLES = "/dev/fd"
 
 
-class SqliteDriver(Protocol):
+class SqliteDriver:
     """An open connection that only reads."""
+
+    Error: type[Exception]
+    _conn: Any
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        with self._translated():
+            self._connect(f"file:{quote(path)}?mode=ro")
+
+    def _connect(self, address: str) -> None:
+        raise NotImplementedError
+
+    def _cursor(self, sql: str, parameters: Sequence[Any]) -> Any:
+        cursor = self._conn.cursor()
+        cursor.execute(sql, parameters)
+        return cursor
 
     def batches(self, sql: str, parameters: Sequence[Any]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a query, a few at a time. Raises StoreLocked, StoreUnreachable."""
+        with self._translated(), closing(self._cursor(sql, parameters)) as cursor:
+            yield from self._batches(cursor)
+
+    def _batches(self, cursor: Any) -> Iterator[pa.RecordBatch]:
+        raise NotImplementedError
 
     def rows(self, sql: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
         """Return the rows of a query. Raises StoreLocked, StoreUnreachable."""
+        with self._translated(), closing(self._cursor(sql, parameters)) as cursor:
+            found: list[tuple[Any, ...]] = cursor.fetchall()
+            return found
 
     def close(self) -> None:
         """Close it."""
+        self._conn.close()
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except self.Error as exc:
+            if "database is locked" in str(exc):
+                raise StoreLocked(self._path) from exc
+            raise StoreUnreachable(self._path, str(exc).partition("\n")[0]) from exc
+
+
+class ArrowDriver(SqliteDriver):
+    """The Arrow driver: it steps through the rows and gathers a fixed number of them, however large."""
+
+    Error = adbc_driver_manager.Error
+
+    def _connect(self, address: str) -> None:
+        # Read-only: a writer that closes as the last one folds the WAL into the file and removes it.
+        self._conn = dbapi.connect(address)
+        # That takes a moment, in which the file is locked.
+        for setting in (f"busy_timeout = {round(BUSY_SECONDS * 1000)}", f"mmap_size = {_MAPPED_BYTES}"):
+            with closing(self._cursor(f"PRAGMA {setting}", ())) as cursor:
+                cursor.fetchall()
+
+    def _cursor(self, sql: str, parameters: Sequence[Any]) -> Any:
+        cursor = self._conn.cursor()
+        cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": str(_ROWS_TOGETHER)})
+        cursor.execute(sql, parameters)
+        return cursor
+
+    def _batches(self, cursor: Any) -> Iterator[pa.RecordBatch]:
+        return (batch for batch in cursor.fetch_record_batch() if batch.num_rows)
+
+
+class PlainDriver(SqliteDriver):
+    """Python's own SQLite, which an outbox in the same process uses."""
+
+    Error = sqlite3.Error
+
+    def _connect(self, address: str) -> None:
+        self._conn = sqlite3.connect(address, uri=True, timeout=BUSY_SECONDS)
+
+    def _batches(self, cursor: Any) -> Iterator[pa.RecordBatch]:
+        names = [column[0] for column in cursor.description]
+        types: list[pa.DataType | None] = [None] * len(names)
+        while rows := cursor.fetchmany(_ROWS_TOGETHER):
+            columns = zip(*rows, strict=True)
+            arrays = [pa.array(column, kind) for column, kind in zip(columns, types, strict=True)]
+            types = [array.type for array in arrays]  # the types of the first rows apply to all
+            yield pa.RecordBatch.from_arrays(arrays, names)
 
 
 def open_driver(path: str) -> SqliteDriver:
@@ -68,96 +142,11 @@ def is_open_here(path: str) -> bool:
     return False
 
 
-class ArrowDriver:
-    """The Arrow driver: it steps through the rows and gathers a fixed number of them, however large."""
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-        with self._translated():
-            # Read-only: a writer that closes as the last one folds the WAL into the file and removes it.
-            self._conn = dbapi.connect(_address(path))
-            # That takes a moment, in which the file is locked.
-            for setting in (f"busy_timeout = {round(BUSY_SECONDS * 1000)}", f"mmap_size = {_MAPPED_BYTES}"):
-                with closing(self._conn.cursor()) as cursor:
-                    cursor.execute(f"PRAGMA {setting}")
-                    cursor.fetchall()
-
-    def batches(self, sql: str, parameters: Sequence[Any]) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a query, a few at a time."""
-        with self._translated(), closing(self._conn.cursor()) as cursor:
-            cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": str(_ROWS_TOGETHER)})
-            cursor.execute(sql, parameters)
-            yield from (batch for batch in cursor.fetch_record_batch() if batch.num_rows)
-
-    def rows(self, sql: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
-        """Return the rows of a query."""
-        with self._translated(), closing(self._conn.cursor()) as cursor:
-            cursor.execute(sql, parameters)
-            return cursor.fetchall()
-
-    def close(self) -> None:
-        """Close it."""
-        self._conn.close()
-
-    @contextmanager
-    def _translated(self) -> Iterator[None]:
-        try:
-            yield
-        except adbc_driver_manager.Error as exc:
-            raise _error(self._path, exc) from exc
-
-
-class PlainDriver:
-    """Python's own SQLite, which an outbox in the same process uses."""
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-        with self._translated():
-            self._conn = sqlite3.connect(_address(path), uri=True, timeout=BUSY_SECONDS)
-
-    def batches(self, sql: str, parameters: Sequence[Any]) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a query, a few at a time."""
-        with self._translated(), closing(self._conn.execute(sql, parameters)) as cursor:
-            names = [column[0] for column in cursor.description]
-            types: list[pa.DataType | None] = [None] * len(names)
-            while rows := cursor.fetchmany(_ROWS_TOGETHER):
-                columns = zip(*rows, strict=True)
-                arrays = [pa.array(column, kind) for column, kind in zip(columns, types, strict=True)]
-                types = [array.type for array in arrays]  # the types of the first rows apply to all
-                yield pa.RecordBatch.from_arrays(arrays, names)
-
-    def rows(self, sql: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
-        """Return the rows of a query."""
-        with self._translated(), closing(self._conn.execute(sql, parameters)) as cursor:
-            return cursor.fetchall()
-
-    def close(self) -> None:
-        """Close it."""
-        self._conn.close()
-
-    @contextmanager
-    def _translated(self) -> Iterator[None]:
-        try:
-            yield
-        except sqlite3.Error as exc:
-            raise _error(self._path, exc) from exc
-
-
-def _address(path: str) -> str:
-    return f"file:{quote(path)}?mode=ro"
-
-
-def _error(path: str, error: Exception) -> Exception:
-    if "database is locked" in str(error):
-        return StoreLocked(path)
-    return StoreUnreachable(path, str(error).partition("\n")[0])
-
-
 _BATCH_ROWS = 16_384  # each batch costs Python and Java something, however small it is
 _BATCH_BYTES = 16 << 20
 
 
-class SqliteFetcher:
+class SqliteFetcher(Fetcher):
     """One file, opened to read; it must exist."""
 
     def __init__(self, url: str, names: Names) -> None:
@@ -170,19 +159,17 @@ class SqliteFetcher:
     def batches(self, request: Request) -> Iterator[pa.RecordBatch]:
         """Yield the requested records."""
         wanted = [int(request.wants(column)) for column in WANTED]
-        asked = request.topic_id, _json(request), *wanted
+        asked = request.topic_id, msgspec.json.encode(list(request.pieces)).decode(), *wanted
         found = self._driver.batches(self._sql("fetch"), asked)
         first = next(found)
         assert first.column("partition")[0].as_py() == -1, "the row that tells the types comes first"
         first = first.slice(1)
-        for batches in _grouped(chain([first] if first.num_rows else [], found)):
+        kept = chain([first] if first.num_rows else [], found)
+        for batches in grouped(kept, _sizes, _BATCH_ROWS, _BATCH_BYTES):
             yield _typed(pa.concat_batches(batches) if len(batches) > 1 else batches[0])
 
-    def lost(self, request: Request) -> list[Piece]:
-        """Return the parts of a request that lie before the starts of their partitions."""
-        return before_starts(request.pieces, self._starts(request.topic_id))
-
-    def _starts(self, topic_id: int) -> dict[int, int]:
+    def starts(self, topic_id: int) -> dict[int, int]:
+        """Return the first offset kept of each partition."""
         return dict(self._driver.rows(self._sql("starts"), (topic_id,)))
 
     def close(self) -> None:
@@ -193,21 +180,8 @@ class SqliteFetcher:
         return statement("log", "sqlite", f"arrow_{name}", self._names)
 
 
-def _grouped(batches: Iterator[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
-    """Yield batches in groups with enough rows or bytes."""
-    group, rows, size = list[pa.RecordBatch](), 0, 0
-    for batch in batches:
-        group.append(batch)
-        rows, size = rows + batch.num_rows, size + batch.get_total_buffer_size()  # `nbytes` takes 18 us
-        if rows >= _BATCH_ROWS or size >= _BATCH_BYTES:
-            yield group
-            group, rows, size = [], 0, 0
-    if group:
-        yield group
-
-
-def _json(request: Request) -> str:
-    return msgspec.json.encode(list(request.pieces)).decode()
+def _sizes(batch: pa.RecordBatch) -> tuple[int, int]:
+    return batch.num_rows, batch.get_total_buffer_size()  # `nbytes` takes 18 us
 
 
 def _typed(batch: pa.RecordBatch) -> pa.RecordBatch:

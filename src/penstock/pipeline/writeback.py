@@ -33,11 +33,11 @@ from penstock.model.partition import partition_for
 from penstock.model.record import TOKEN
 from penstock.wire.kafka.headers import encode_headers
 
-from ..address import is_kafka
-from ..checkpoint import read_batch
-from ..columns import is_bytes, is_headers, is_text
-from ..source.options import check_known
-from ..versions import StreamArrowWriter, arrow_schema_of, freeze_modules
+from .address import is_kafka
+from .checkpoint import read_batch
+from .columns import is_bytes, is_headers, is_text
+from .source.options import check_known
+from .versions import StreamArrowWriter, arrow_schema_of, freeze_modules
 
 _TOGETHER = 5_000  # records of one transaction of a task
 _TOGETHER_BYTES = 16 << 20
@@ -85,22 +85,6 @@ class WriteTarget:
             if self.topic is not None:
                 store.log.topic(self.topic)
 
-    def hold(self, batches: Iterator[pa.RecordBatch], write: tuple[str, int]) -> HeldPart:
-        """Hold a task's rows back."""
-        freeze_modules()
-        with closing(self.open()) as store:
-            return HeldPart(_PartWriter(self, store, write).write(batches))
-
-    def release(self, messages: Sequence[Any], write: PartedWrite | None) -> None:
-        """Move the held rows into the log, unless this write is already there."""
-        with closing(self.open()) as store:
-            PartedWrites(store.database).release(write, _parts(messages))
-
-    def discard(self, messages: Sequence[Any]) -> None:
-        """Discard the held rows; rows that cannot be discarded now expire after a day."""
-        with closing(self.open()) as store:
-            PartedWrites(store.database).discard(part.id for part in _parts(messages))
-
 
 def _parts(messages: Sequence[Any]) -> list[WritePart]:
     return [each.part for each in messages if isinstance(each, HeldPart) and each.part is not None]
@@ -108,8 +92,6 @@ def _parts(messages: Sequence[Any]) -> list[WritePart]:
 
 @dataclass
 class _PartWriter:
-    """One attempt of one task."""
-
     target: WriteTarget
     store: Store
     belongs_to: tuple[str, int]
@@ -261,44 +243,60 @@ def _target(options: Mapping[str, str], schema: StructType, overwrite: bool) -> 
 # -- the writers that Spark calls
 
 
-class BackBatchWriter(DataSourceArrowWriter):
+class _BackWriter:
+    """The steps of both writers: tasks hold rows back, the driver releases or discards them."""
+
+    def __init__(self, target: WriteTarget) -> None:
+        self._target = target
+
+    def _hold(self, batches: Iterator[pa.RecordBatch], write: tuple[str, int]) -> HeldPart:
+        freeze_modules()
+        with closing(self._target.open()) as store:
+            return HeldPart(_PartWriter(self._target, store, write).write(batches))
+
+    def _release(self, messages: Sequence[Any], write: PartedWrite | None) -> None:
+        """Move the held rows into the log, unless this write is already there."""
+        with closing(self._target.open()) as store:
+            PartedWrites(store.database).release(write, _parts(messages))
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int = 0) -> None:  # noqa: N803 - Spark's name
+        """Discard the held rows; rows that cannot be discarded now expire after a day."""
+        with closing(self._target.open()) as store:
+            PartedWrites(store.database).discard(part.id for part in _parts(messages))
+
+
+class BackBatchWriter(_BackWriter, DataSourceArrowWriter):
     """The writer of a batch query into topics."""
 
     def __init__(self, target: WriteTarget, write: PartedWrite | None) -> None:
-        self._target, self._write = target, write
+        super().__init__(target)
+        self._write = write
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Hold one task's rows back."""
         write = self._write
-        return self._target.hold(iterator, ("", 0) if write is None else (write.application, write.epoch))
+        return self._hold(iterator, ("", 0) if write is None else (write.application, write.epoch))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Release the held rows."""
-        self._target.release(messages, self._write)
-
-    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Discard the held rows."""
-        self._target.discard(messages)
+        self._release(messages, self._write)
 
 
-class BackStreamWriter(StreamArrowWriter):  # type: ignore[misc]  # which class it is depends on Spark's version
+class BackStreamWriter(_BackWriter, StreamArrowWriter):  # type: ignore[misc]  # its class depends on Spark's version
     """The writer of a streaming query into topics."""
 
     def __init__(self, target: WriteTarget, checkpoint: str) -> None:
-        self._target, self._checkpoint = target, checkpoint
+        super().__init__(target)
+        self._checkpoint = checkpoint
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Hold one task's rows back; their query and batch matter only when the driver releases them."""
-        return self._target.hold(iterator, _under_way())
+        return self._hold(iterator, _under_way())
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         """Release a micro-batch, unless it is already there."""
         batch = read_batch(self._checkpoint, batchId)
-        self._target.release(messages, PartedWrite(_application(batch.query_id), batchId, batch.content))
-
-    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
-        """Discard the held rows."""
-        self._target.discard(messages)
+        self._release(messages, PartedWrite(_application(batch.query_id), batchId, batch.content))
 
 
 def _application(query_id: str) -> str:
@@ -306,7 +304,6 @@ def _application(query_id: str) -> str:
 
 
 def _under_way() -> tuple[str, int]:
-    """Return which batch of which query a task works for."""
     task = TaskContext.get()
     query, number = (
         None if task is None else task.getLocalProperty(name)
