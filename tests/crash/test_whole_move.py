@@ -17,7 +17,7 @@ from penstock.database.dialects import open_database
 from penstock.database.naming import Names
 from penstock.database.postgres.dialect import PostgresDialect
 from penstock.log.contract import OffsetRange
-from penstock.log.sql.fence import Fence
+from penstock.log.sql.heads import Fence
 from penstock.log.store import store_of
 from penstock.model.partition import key_hash
 from penstock.outbox.sequencer import Pass, Sequencer, SequencerSettings

@@ -37,9 +37,10 @@ class Rows:
 
     @classmethod
     def of(cls, columns: str, rows: Iterable[Row]) -> "Rows":
-        """Return rows, at least one, as a small table with these columns."""
-        values = zip(*rows, strict=True)
-        return cls(**{column: list(each) for column, each in zip(columns.split(), values, strict=True)})
+        """Return rows as a small table with these columns."""
+        names = columns.split()
+        values = list(zip(*rows, strict=True)) or [()] * len(names)
+        return cls(**{name: list(each) for name, each in zip(names, values, strict=True)})
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values())))

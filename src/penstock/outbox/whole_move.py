@@ -12,8 +12,7 @@ from penstock.clock import Clock, own_ms
 from penstock.database.contract import Call
 from penstock.database.database import Database
 from penstock.log.entry import Entry
-from penstock.log.sql.fence import Fence
-from penstock.log.sql.heads import MARK_EVERY, HeadKey
+from penstock.log.sql.heads import MARK_EVERY, Fence, HeadKey
 from penstock.model.partition import MURMUR3
 
 MOST_RECORDS = 200  # per round trip

@@ -28,8 +28,7 @@ from penstock.errors import (
 from ..contract import Params, Result, Row, Rows, TransactionState
 from ..end_statements import refuse_end
 from .private_file import make_private
-from .shared_file import FileConnection, shared_file
-from .write_watch import Sign, WriteWatch, can_watch
+from .shared_file import FileConnection, Sign, WriteWatch, can_watch, shared_file
 
 BUSY_SECONDS = 30.0
 _HELD_MS = 500

@@ -39,9 +39,8 @@ from .fetched_batch import encode_entries
 from .head_watch import HeadWatch
 from .heads import HeadKey, Numbering, Raised
 from .held_records import allowing_foreign, release_held
-from .log import SqlLog
+from .log import SqlLog, ranges_table
 from .received_batches import Incoming, TakenWrite, take
-from .search import ranges_table
 from .sequences import Sequence as Known
 from .topics import keep_topics
 from .write_threads import WriteThreads

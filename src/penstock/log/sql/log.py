@@ -11,7 +11,7 @@ from penstock.database.contract import Row, Rows
 from penstock.database.database import Database, Transaction
 from penstock.errors import PickChanged, StillNeeded, UnknownTopic
 from penstock.model.limits import check_topic
-from penstock.model.partition import MURMUR3, check_partitioner, check_partitions
+from penstock.model.partition import MURMUR3, check_partitioner, check_partitions, partition_for
 
 from ..contract import (
     OUTBOX_PARTITIONS,
@@ -30,8 +30,7 @@ from ..contract import (
     check_partition,
 )
 from ..entry import Entry, is_cut
-from . import append, search
-from .search import ranges_table
+from . import append
 from .topics import TopicLock, create_topic, find_topic, grow_topic, growths, list_topics, remove_topic
 
 T = TypeVar("T")
@@ -225,7 +224,7 @@ class SqlLog(Log):
     ) -> Search:
         """Look for a record by its id."""
         params: dict[str, Any] = {"since_ms": since_ms, "walk": walk, "partition": partition}
-        return self._look(lambda tx: search.find_id(tx, topic, id, **params))
+        return self._look(lambda tx: _find_id(tx, topic, id, **params))
 
     def find_key(self, topic: Topic, within: OffsetRange, key: bytes, *, limit: int, last: bool = False) -> list[Entry]:
         """Return records of a key in a range."""
@@ -332,3 +331,38 @@ def _trim(tx: Transaction, topic: Topic, ranges: Sequence[OffsetRange], unless: 
 def _clear(tx: Transaction, topic: Topic) -> None:
     tx.change("log", "times_delete", topic_id=topic.id)
     tx.change("log", "heads_to_end", topic_id=topic.id)
+
+
+def _find_id(
+    tx: Transaction, topic: Topic, id: str, *, since_ms: int | None, walk: int | None, partition: int | None
+) -> Search:
+    """Look for a record, first in the partition that its id would map to; ids have no index.
+
+    Our ids hold their creation time, and the sparse time index gives the offset from which on a record of that
+    time can be; from there a bounded number of records of each partition is searched.
+    """
+    rows = tx.rows("log", "search_starts", topic_id=topic.id, time_ms=since_ms)
+    if partition is not None:
+        rows = [row for row in rows if row[0] == partition]
+    own = partition_for(topic.partitioner, None, id, topic.partitions)
+    rows.sort(key=lambda row: row[0] != own)
+    ranges, cut, gone = list[OffsetRange](), False, False
+    for number, start, end, mark, first_ms in rows:
+        if walk is None:
+            low, high = start, end
+        else:
+            low = max(start, end - walk) if since_ms is None else max(start, mark or 0)
+            high = min(end, low + walk)
+        cut |= high < end or (since_ms is None and low > start)
+        gone |= start > 0 and (since_ms is None or first_ms is None or first_ms >= since_ms)
+        if low < high:
+            ranges.append(OffsetRange(number, low, high))
+    if not ranges:
+        return Search(None, cut, gone)
+    found = tx.rows("log", "find_id", ranges=ranges_table(ranges), topic_id=topic.id, id=id)
+    return Search(Entry(*found[0]) if found else None, cut, gone)
+
+
+def ranges_table(ranges: Sequence[OffsetRange]) -> Rows:
+    """Return ranges as a statement parameter."""
+    return Rows.of("partition low high", ranges)
