@@ -49,6 +49,11 @@ LAWFUL: list[tuple[Rule, str, str]] = [
     (names, "log/segment.py", "class Segment: ..."),
     (docstrings, "log/x.py", '"""M."""\ndef _f(): ...\nclass _C:\n    def f(self): ...'),
     (docstrings, "log/x.py", '"""M."""\nclass C:\n    """C."""\n    @overload\n    def f(self): ...'),
+    (
+        docstrings,
+        "log/x.py",
+        '"""M."""\nclass B:\n    """B."""\n    def f(self): "F."\nclass C(B):\n    """C."""\n    def f(self): ...',
+    ),
 ]
 
 

@@ -1,6 +1,7 @@
 """The contract of a dialect: the operations that Penstock needs from a database.
 
-A dialect is a folder with this class in `dialect.py`, `wording.py` for the neutral SQL of statements,
+The defaults are those of a database without server, notifications or concurrent limits of its own. A dialect is a
+folder with this class in `dialect.py`, `wording.py` for the neutral SQL of statements,
 `migrations/` and `drop.sql`. It knows its driver, but not the meaning of the statements. `database.py`
 builds transactions, retries and names on top of it, the same for every dialect.
 """
@@ -80,6 +81,7 @@ class NotificationListener(Protocol):
 
     def is_pooled(self) -> bool:
         """Return whether there is a pooler between this connection and the database."""
+        return False
 
     def close(self) -> None:
         """Stop listening."""
@@ -89,31 +91,36 @@ class Dialect(Protocol):
     """One kind of database, reached through its driver."""
 
     name: str  # also of its folder and statement files
-    lacks: frozenset[str]  # missing SQL features, by the names in `second_forms.py`
-    has_schemas: bool  # tables can be in a named schema
-    notifies: bool  # one connection can wake another through the database
-    reports_writes: bool  # a listener learns of any write without a notification, by the operating system
-    listen_url: str | None  # address for listening, if not the main one
-    whole_trips: bool  # a transaction can be sent as one message; see `run_whole`
-    writers: int | None  # number of concurrent write transactions; None: unlimited
+    lacks: frozenset[str] = frozenset()  # missing SQL features, by the names in `second_forms.py`
+    has_schemas: bool = False  # tables can be in a named schema
+    notifies: bool = False  # one connection can wake another through the database
+    reports_writes: bool = False  # a listener learns of any write without a notification, by the operating system
+    listen_url: str | None = None  # address for listening, if not the main one
+    whole_trips: bool = False  # a transaction can be sent as one message; see `run_whole`
+    writers: int | None = None  # number of concurrent write transactions; None: unlimited
 
     def connect(self) -> Any:
         """Open a connection. Raises the driver's error."""
 
     def missing_file(self) -> str | None:
         """Return the missing file that `connect` would create; None if it exists or there is no file."""
+        return None
 
     def may_keep(self, conn: Any) -> bool:
         """Return whether an idle connection may be kept for the next transaction."""
+        return True
 
     def when_renewed(self, drop: Callable[[], None]) -> None:
         """Register a method to call when idle connections must be closed; it is held weakly."""
+        return None
 
     def may_use(self, conn: Any) -> bool:
         """Return whether an idle connection may be used. Raises StoreReplaced, StoreUnreachable."""
+        return True
 
     def renew(self) -> None:
         """Drop connections after a failed write: no connection that is open now is kept by any holder."""
+        return None
 
     def begin(
         self,
@@ -145,15 +152,18 @@ class Dialect(Protocol):
 
         It asks over a new connection.
         """
+        return True
 
     def why_ended(self, error: Exception) -> str | None:
         """Return why the server ended a session or a statement, and the remedy; None if it did not."""
+        return None
 
     def time_limits(self) -> dict[str, int]:
         """Return the limits in milliseconds, by setting, after which the server ends a session or statement.
 
         Without those that are off. It asks over a new connection. Raises the driver's error.
         """
+        return {}
 
     def sever(self, conn: Any) -> None:
         """Close a connection in use by another thread: its transaction ends, and that thread fails."""
@@ -191,6 +201,10 @@ class Dialect(Protocol):
         Each sees the effects of those before, and of other transactions committed by then. Raises unless the
         server confirms the commit; after an error from the server nothing is committed.
         """
+        self.begin(conn, bounded=True)
+        results = self.execute_all(conn, calls)
+        self.commit(conn)
+        return results
 
     def bulk(self, conn: Any, sql: str, rows: Rows) -> None:
         """Run a statement for all rows; the columns are in the order of its parameters."""
@@ -200,15 +214,18 @@ class Dialect(Protocol):
 
     def serialize_migrations(self, conn: Any) -> None:
         """Inside the open transaction, make other migrations wait until this one has ended."""
+        return None
 
     def notify(self, conn: Any, channel: str, word: str) -> None:
         """Notify the listeners of a channel; does nothing if the database has no notifications."""
+        return None
 
     def listen(self, channel: str) -> NotificationListener:
         """Start to listen, on a new connection. Raises the driver's error."""
 
     def is_held(self) -> bool:
         """Return whether a transaction keeps all others from writing; never with concurrent writers."""
+        return False
 
     def is_conflict(self, error: Exception) -> bool:
         """Return whether the transaction failed only because of others, so that a retry may succeed."""

@@ -37,6 +37,7 @@ _HEADER = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 _COMMON = "common"
 
 
+@lru_cache(maxsize=2048)
 def statement(room: str, dialect: str, name: str, names: Names) -> str:
     """Return a statement in the dialect. Raises LookupError for one that the room does not have."""
     found = statements(room, dialect, names)

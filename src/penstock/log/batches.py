@@ -17,7 +17,7 @@ import msgspec
 
 from penstock.database.database import Transaction
 from penstock.errors import Error, InvalidTransaction, ProducerFenced
-from penstock.wire.kafka.buffer import Buffer
+from penstock.wire.kafka import Buffer
 
 from .contract import Topic
 

@@ -15,7 +15,7 @@ from penstock.log.sql.batches import SqlBatchLog
 from penstock.log.sql.write_turns import WaitingWrite, WriteTurns
 from penstock.log.store import open_batches, open_store
 from penstock.model.partition import KAFKA
-from penstock.wire.kafka.records import NewRecord, encode_records
+from penstock.wire.kafka.records import KafkaRecord, encode_records
 
 TOPIC = Topic(1, "t", 1, KAFKA)
 SECONDS = 60
@@ -23,7 +23,7 @@ SECONDS = 60
 
 def a_write(topic: Topic, value: bytes, records: int = 1) -> list[Write]:
     """Return what one request writes."""
-    return [Write(topic, 0, encode_records([NewRecord(at, 1000, None, value, []) for at in range(records)]))]
+    return [Write(topic, 0, encode_records([KafkaRecord(at, 1000, None, value, []) for at in range(records)]))]
 
 
 def ignore(_: Sequence[WriteResult]) -> None:

@@ -25,7 +25,7 @@ from penstock.errors import (
     TransactionEnded,
 )
 
-from ..contract import Params, Result, Row, Rows, TransactionState
+from ..contract import Dialect, NotificationListener, Params, Result, Row, Rows, TransactionState
 from ..end_statements import refuse_end
 from .private_file import make_private
 from .shared_file import FileConnection, Sign, WriteWatch, can_watch, shared_file
@@ -90,16 +90,12 @@ class SqliteConnection(FileConnection):
             raise TransactionEnded(f"{what} was called on record.tx")
 
 
-class SqliteDialect:
-    """One SQLite file."""
+class SqliteDialect(Dialect):
+    """One SQLite file. Nothing notifies or serializes migrations: there is one writer, and its writes are seen."""
 
     name = "sqlite"
     lacks: frozenset[str] = frozenset({"writing_with"})
-    has_schemas = False
-    notifies = False
-    whole_trips = False
     reports_writes = can_watch()
-    listen_url: str | None = None
     writers: int | None = 1
 
     def __init__(self, path: str, *, busy_seconds: float = BUSY_SECONDS) -> None:
@@ -131,16 +127,13 @@ class SqliteDialect:
         return conn
 
     def missing_file(self) -> str | None:
-        """Return the path if the file does not exist; a missing folder is reported on opening."""
         is_missing = os.path.isdir(os.path.dirname(self.path)) and not os.path.exists(self.path)
         return self.path if is_missing else None
 
     def may_keep(self, conn: SqliteConnection) -> bool:
-        """Return whether its generation is current and the file writable."""
         return self._file.may_keep(conn)
 
     def may_use(self, conn: SqliteConnection) -> bool:
-        """Check the file, too. Raises StoreReplaced, StoreUnreachable."""
         return self._file.may_use(conn)
 
     @property
@@ -149,11 +142,9 @@ class SqliteDialect:
         return self._file.is_read_only
 
     def when_renewed(self, drop: Callable[[], None]) -> None:
-        """Register a method to call when all connections of this process must be closed."""
         self._file.when_renewed(drop)
 
     def renew(self) -> None:
-        """Close all idle connections of this process to the file."""
         self._file.refuse_writes()
 
     def begin(
@@ -192,18 +183,6 @@ class SqliteDialect:
         except sqlite3.ProgrammingError:  # it is closed
             return TransactionState.ENDED
 
-    def still_answers(self, conn: sqlite3.Connection) -> bool:
-        """Return True: there is no server."""
-        return True
-
-    def why_ended(self, error: Exception) -> str | None:
-        """Return None: there is no server."""
-        return None
-
-    def time_limits(self) -> dict[str, int]:
-        """Return no limits: there are none."""
-        return {}
-
     def sever(self, conn: sqlite3.Connection) -> None:
         """Roll back and close it; a running statement ends first, and no other begins.
 
@@ -228,7 +207,6 @@ class SqliteDialect:
             conn.execute("PRAGMA query_only = OFF")
 
     def commit(self, conn: sqlite3.Connection) -> None:
-        """Commit."""
         conn.execute("COMMIT")
         self._file.writers.leave(conn)
 
@@ -242,13 +220,11 @@ class SqliteDialect:
             self._file.writers.leave(conn)
 
     def close(self, conn: sqlite3.Connection) -> None:
-        """Close."""
         with suppress(sqlite3.Error):
             conn.close()
         self._file.writers.leave(conn)
 
     def execute(self, conn: sqlite3.Connection, sql: str, params: Params) -> Result:
-        """Run one statement."""
         cursor = conn.cursor()
         try:
             cursor.row_factory = None  # a caller of `outbox.transaction` may have set another one
@@ -258,18 +234,9 @@ class SqliteDialect:
             cursor.close()  # a cursor kept alive by an error would keep the file open
 
     def execute_all(self, conn: sqlite3.Connection, calls: Sequence[tuple[str, Params]]) -> list[Result]:
-        """Run statements in order; there is no round trip to save."""
         return [self.execute(conn, sql, params) for sql, params in calls]
 
-    def run_whole(self, conn: SqliteConnection, calls: Sequence[tuple[str, Params]]) -> list[Result]:
-        """Begin, run the statements and commit; there are no round trips to save."""
-        self.begin(conn, bounded=True)
-        results = self.execute_all(conn, calls)
-        self.commit(conn)
-        return results
-
     def bulk(self, conn: sqlite3.Connection, sql: str, rows: Rows) -> None:
-        """Run a statement for each row."""
         conn.executemany(sql, zip(*rows.columns.values(), strict=True))
 
     def run_script(self, conn: sqlite3.Connection, script: str) -> None:
@@ -277,14 +244,7 @@ class SqliteDialect:
         for statement in _split(script):
             conn.execute(statement)
 
-    def serialize_migrations(self, conn: sqlite3.Connection) -> None:
-        """Nothing to do: BEGIN IMMEDIATE allows one writer."""
-
-    def notify(self, conn: sqlite3.Connection, channel: str, word: str) -> None:
-        """Nothing to do: listeners see the write to the file."""
-
     def listen(self, channel: str) -> "SqliteListener":
-        """Listen for writes of other connections."""
         return SqliteListener(self)
 
     def is_held(self) -> bool:
@@ -305,7 +265,6 @@ class SqliteDialect:
         return _primary_code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
     def is_away(self, error: Exception) -> bool:
-        """Return whether the file cannot be opened or read now."""
         return _primary_code(error) in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR)
 
     def translate(self, error: Exception) -> Error | None:
@@ -343,7 +302,7 @@ class SqliteDialect:
         return str(error)
 
 
-class SqliteListener:
+class SqliteListener(NotificationListener):
     """Polls SQLite's counter of writes by other connections, which is in shared memory.
 
     A write to the write-ahead log is a sign, where the system reports it: the commit becomes visible some
@@ -405,7 +364,6 @@ class SqliteListener:
             self._pause *= _LONGER
 
     def wake(self) -> None:
-        """End the wait, or the next one."""
         self._is_woken = True
         self._writes.wake()
 
@@ -413,12 +371,7 @@ class SqliteListener:
         """Poll often for a while: the driver reports the end of a transaction before it is on disk."""
         self._writes.wake()
 
-    def is_pooled(self) -> bool:
-        """Return False: a file has no pooler."""
-        return False
-
     def close(self) -> None:
-        """Close its connection."""
         self._writes.close()
         self._dialect.close(self._conn)
 

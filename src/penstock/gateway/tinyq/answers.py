@@ -3,7 +3,7 @@
 from penstock import errors as e
 from penstock.errors import Error
 from penstock.errors.table import ErrorTable
-from penstock.wire.tinyq.codes import TinyqCode as C
+from penstock.wire.tinyq.frames import TinyqCode as C
 
 from ..statuses import STATUSES
 

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.errors import Error, InvalidInput
 from penstock.model.record import TOKEN, Record
 from penstock.operate.producer import RecordWanted
-from penstock.wire.tinyq.codes import TinyqCode, TinyqCommand, TinyqRefusal
-from penstock.wire.tinyq.frames import TinyqRequest, encode_answer
+from penstock.wire.tinyq.frames import TinyqCode, TinyqCommand, TinyqRefusal, TinyqRequest, encode_answer
 from penstock.wire.tinyq.messages import (
     BY_POLICY,
     DONE,

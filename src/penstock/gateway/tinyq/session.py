@@ -14,8 +14,18 @@ from penstock.model.record import Record
 from penstock.operate.producer import AppendedRecord, RecordWanted
 from penstock.operate.tinyq_port import SHARED, TopicMode
 from penstock.redaction import traced
-from penstock.wire.tinyq.codes import OLD_COMMANDS, TinyqCode, TinyqCommand, TinyqRefusal
-from penstock.wire.tinyq.frames import TinyqPassword, TinyqReader, TinyqRequest, encode_answer, published, topic_of
+from penstock.wire.tinyq.frames import (
+    OLD_COMMANDS,
+    TinyqCode,
+    TinyqCommand,
+    TinyqPassword,
+    TinyqReader,
+    TinyqRefusal,
+    TinyqRequest,
+    encode_answer,
+    published,
+    topic_of,
+)
 
 from ..subscription import GroupSubscription
 from .answers import answer_to

@@ -23,21 +23,21 @@ from penstock.errors import (
     UnknownTopic,
 )
 from penstock.model.partition import MURMUR3, partition_of
-from penstock.wire.kafka.compression import TooManyBytes, unpacked
-from penstock.wire.kafka.control_batch import Marker, encode_marker
 from penstock.wire.kafka.record_batch import (
     HEADER,
     NO_PRODUCER,
     NO_TIME_MS,
     BatchHeader,
+    Marker,
     batches_in,
     check_batch,
     check_produced,
+    encode_marker,
     headers_in,
     read_header,
     stamp_batch,
 )
-from penstock.wire.kafka.records import decode_records
+from penstock.wire.kafka.records import TooManyBytes, decode_records, unpacked
 
 from ..batches import (
     ALLOWED,
@@ -222,7 +222,6 @@ class FileBatchLog(BatchLog):
     # -- reading
 
     def fetch(self, topic: Topic, partition: int, offset: int, *, max_bytes: int, committed: bool) -> Fetched:
-        """Return batches as stored in a segment."""
         held = self._partition(topic, partition)
         producers, end = held.producers, held.end
         start, stable = held.start, producers.stable(end)
@@ -257,7 +256,6 @@ class FileBatchLog(BatchLog):
         return self.fetch(topic, partition, offset, max_bytes=max_bytes, committed=committed)
 
     def end(self, topic: Topic, partition: int) -> int:
-        """Return the end of a partition."""
         return self._partition(topic, partition).end
 
     def watch(self, moved: Callable[[int, int], None]) -> Callable[[], None]:
@@ -304,7 +302,6 @@ class FileBatchLog(BatchLog):
         return PartitionWrite(self._log.partition(topic, number), batch, [(0, read_header(batch))], marker)
 
     def producers(self, topic: Topic, partition: int) -> list[Sequenced]:
-        """Return the producers known to a partition."""
         states = dict(self._partition(topic, partition).producers.states)
         return [
             Sequenced(

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from penstock import points
-from penstock.wire.kafka.buffer import Buffer
+from penstock.wire.kafka import Buffer
 from penstock.wire.kafka.record_batch import BatchHeader, Compression, sealed
 from penstock.wire.kafka.records import record_bytes
 

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from penstock.wire.kafka.buffer import Buffer
+from penstock.wire.kafka import Buffer
 
 FOLDER_MODE, FILE_MODE = 0o700, 0o600
 BESIDE = ".new"  # suffix of a file that is about to replace another

@@ -18,9 +18,8 @@ from typing import NamedTuple
 from penstock import points
 from penstock.clock import Clock
 from penstock.errors import Error, PartitionUnwritable, StoreFull
-from penstock.wire.kafka.buffer import Buffer
-from penstock.wire.kafka.control_batch import Marker
-from penstock.wire.kafka.record_batch import NO_PRODUCER, BatchHeader
+from penstock.wire.kafka import Buffer
+from penstock.wire.kafka.record_batch import NO_PRODUCER, BatchHeader, Marker
 
 from .disk import BESIDE, write_whole
 from .folder import PartitionFolder, load_segments, segment_bases, write_again

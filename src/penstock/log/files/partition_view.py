@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from threading import Lock
 
 from penstock.errors import Damaged, InvalidBatch
-from penstock.wire.kafka.control_batch import decode_marker
-from penstock.wire.kafka.record_batch import HEADER, UNKNOWN_CRC, BatchHeader
+from penstock.wire.kafka.record_batch import HEADER, UNKNOWN_CRC, BatchHeader, decode_marker
 
 from ..entry import Entry
 from ..kafka_form import entries_of

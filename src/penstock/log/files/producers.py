@@ -15,8 +15,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from penstock.errors import InvalidTransaction
-from penstock.wire.kafka.control_batch import Marker
-from penstock.wire.kafka.record_batch import NO_PRODUCER, NO_SEQUENCE, UNKNOWN_CRC, BatchHeader
+from penstock.wire.kafka.record_batch import NO_PRODUCER, NO_SEQUENCE, UNKNOWN_CRC, BatchHeader, Marker
 
 from ..repetition import REMEMBERED, repeated_batch
 

@@ -15,9 +15,9 @@ from uuid import uuid4
 from penstock import points
 from penstock.errors import Damaged
 from penstock.model.limits import ERASED
-from penstock.wire.kafka.buffer import Buffer
+from penstock.wire.kafka import Buffer
 from penstock.wire.kafka.record_batch import BatchHeader, Compression, place_batch, read_header
-from penstock.wire.kafka.records import NewRecord, decode_records, encode_records, resealed
+from penstock.wire.kafka.records import decode_records, encode_records, resealed
 
 from ..entry import Content
 from ..kafka_form import kafka_headers
@@ -140,10 +140,8 @@ def _erased(ids: Mapping[int, str], header: BatchHeader, batch: memoryview) -> b
         return None
     records = []
     for each in decode_records(batch):
-        delta = each.offset - header.base_offset
         if each.offset in ids:
             content = Content(ids[each.offset], None, ERASED, None, None, each.timestamp_ms)
-            records.append(NewRecord(delta, each.timestamp_ms, None, None, kafka_headers(content)))
-        else:
-            records.append(NewRecord(delta, each.timestamp_ms, each.key, each.value, each.headers))
-    return resealed(header, encode_records(records, codec=Compression(header.codec)))
+            each = each._replace(key=None, value=None, headers=kafka_headers(content))
+        records.append(each)
+    return resealed(header, encode_records(records, header.base_offset, codec=Compression(header.codec)))

@@ -156,5 +156,4 @@ class TablesDialect(SqliteDialect):
         return super().connect()
 
     def missing_file(self) -> str | None:
-        """Return the path if the file does not exist."""
         return None if os.path.exists(self.path) else self.path

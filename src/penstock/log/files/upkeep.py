@@ -11,7 +11,7 @@ from functools import partial
 
 from penstock import points
 from penstock.errors import Damaged
-from penstock.wire.kafka.buffer import Buffer
+from penstock.wire.kafka import Buffer
 
 from ..contract import Compaction, OffsetRange
 from .compaction import (

@@ -23,9 +23,8 @@ from typing import Any, NamedTuple, TypeVar
 from penstock.clock import Clock
 from penstock.errors import BufferFull, Error, MapChanged, PartitionUnwritable
 from penstock.redaction import traced
-from penstock.wire.kafka.buffer import Buffer
-from penstock.wire.kafka.control_batch import Marker
-from penstock.wire.kafka.record_batch import NO_PRODUCER, BatchHeader
+from penstock.wire.kafka import Buffer
+from penstock.wire.kafka.record_batch import NO_PRODUCER, BatchHeader, Marker
 
 from ..batches import WriteResult
 from .partition import PartitionLog, PlacedBatch, publish_all

@@ -74,12 +74,6 @@ def last_batch(tx: Transaction, producer: str) -> Appended | None:
     return _appended(rows[0]) if rows else None
 
 
-def trim_producers(tx: Transaction, prefix: str, epoch: int, limit: int) -> int:
-    """Forget producers with a prefix and an older epoch; return how many."""
-    kind = {"low": prefix, "high": prefix[:-1] + chr(ord(prefix[-1]) + 1)}
-    return tx.change("log", "producers_trim", epoch=epoch, limit=limit, **kind)
-
-
 def _appended(row: Row) -> Appended:
     epoch, sequence, topic_id, positions, ids = row
     places = tuple(Position(*each) for each in _positions(positions))

@@ -18,7 +18,7 @@ from penstock.database.contract import Row, Rows
 from penstock.database.database import Transaction
 from penstock.errors import Error, OffsetOutOfRange, StoreLocked, StoreUnreachable, UnknownProducer, UnknownTopic
 from penstock.redaction import traced
-from penstock.wire.kafka.buffer import Buffer
+from penstock.wire.kafka import Buffer
 
 from ..batches import (
     BATCH_BYTES,
@@ -65,13 +65,11 @@ class SqlBatchLog(BatchLog):
     # -- writing
 
     def write(self, writes: Sequence[Write], done: WritesDone, *, alone: bool = False, source: object = None) -> None:
-        """Hand batches to the writing threads."""
         if not self._writing.add(source, writes, done):
             closed = StoreUnreachable(self._database.where, "it is closed")
             done([WriteResult(error=closed)] * len(writes))
 
     def close(self) -> None:
-        """Finish the pending writes, and end the threads."""
         self._writing.close()
         self._heads.stop()
 
@@ -105,7 +103,6 @@ class SqlBatchLog(BatchLog):
     # -- reading
 
     def fetch(self, topic: Topic, partition: int, offset: int, *, max_bytes: int, committed: bool) -> Fetched:
-        """Return the records from an offset on as one batch."""
         check_partition(topic, partition)
 
         def look(tx: Transaction) -> Fetched:
@@ -143,7 +140,6 @@ class SqlBatchLog(BatchLog):
         return int(bounds[0][1])
 
     def watch(self, moved: Callable[[int, int], None]) -> Callable[[], None]:
-        """Call `moved` for ends that rise in this process or others."""
         return self._heads.watch(moved)
 
     # -- transactions
@@ -159,7 +155,6 @@ class SqlBatchLog(BatchLog):
         self._heads.look_soon(places)
 
     def producers(self, topic: Topic, partition: int) -> list[Sequenced]:
-        """Return the producers known to a partition."""
         rows = self._log.rows("kafka_sequences_of", topic, partition=partition)
         return [
             Sequenced(id, epoch, Known.of(id, epoch, batches).batches[-1].last_sequence, used_ms)

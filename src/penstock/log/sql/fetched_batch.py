@@ -11,7 +11,7 @@ from penstock.model.limits import ERASED
 from penstock.model.record import RawHeaders
 from penstock.wire.kafka.headers import decode_headers
 from penstock.wire.kafka.record_batch import HEADER_BYTES, place_batch, read_header, sealed
-from penstock.wire.kafka.records import NewRecord, encode_records
+from penstock.wire.kafka.records import KafkaRecord, encode_records
 
 from ..entry import Entry, readable
 
@@ -20,7 +20,7 @@ LEADER_EPOCH = 0  # the database is the only leader
 
 def encode_entries(topic: str, source: str, entries: Sequence[Entry], first: int, end: int) -> bytearray:
     """Return entries as one batch that spans the offsets from `first` to before `end`."""
-    batch = encode_records(_records(topic, source, entries, first))
+    batch = encode_records(_records(topic, source, entries), first)
     header = read_header(batch)
     wanted = end - first - 1
     if header.last_offset_delta != wanted:
@@ -29,11 +29,11 @@ def encode_entries(topic: str, source: str, entries: Sequence[Entry], first: int
     return batch
 
 
-def _records(topic: str, source: str, entries: Sequence[Entry], first: int) -> Iterator[NewRecord]:
+def _records(topic: str, source: str, entries: Sequence[Entry]) -> Iterator[KafkaRecord]:
     for each in entries:
         if each.type != ERASED:
             headers = list(_headers(topic, source, each))
-            yield NewRecord(each.offset - first, each.timestamp_ms, each.key, each.value, headers)
+            yield KafkaRecord(each.offset, each.timestamp_ms, each.key, each.value, headers)
 
 
 def _headers(topic: str, source: str, entry: Entry) -> RawHeaders:

@@ -13,10 +13,9 @@ from penstock.errors import BatchTooLarge, Error, ForeignPartition, InvalidBatch
 from penstock.model.ids import new_id
 from penstock.model.limits import ERASED
 from penstock.model.partition import MURMUR3, partition_of
-from penstock.wire.kafka.compression import TooManyBytes, unpacked
 from penstock.wire.kafka.headers import encode_headers
 from penstock.wire.kafka.record_batch import BatchHeader, batches_in, check_produced
-from penstock.wire.kafka.records import KafkaRecord, decode_records
+from penstock.wire.kafka.records import KafkaRecord, TooManyBytes, decode_records, unpacked
 
 from ..batches import Write
 from ..entry import Content

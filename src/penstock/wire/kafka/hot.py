@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from penstock.errors import InvalidRequest
 
+from . import Buffer
 from .apis.records import FETCH, PRODUCE
-from .buffer import Buffer
 from .layout import MOST_TEXT, FieldReader, put_varint
 from .stepwise import CodecSteps
 

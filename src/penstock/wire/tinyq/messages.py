@@ -31,62 +31,46 @@ answer has its size, and an error closes the connection only if the bytes after 
 import struct
 from typing import Any
 
-from .codes import TinyqCode, TinyqCommand, TinyqRefusal
+from .frames import TinyqCode, TinyqCommand, TinyqRefusal
 
 VERSION = 1
 NO_TOKEN = bytes(16)
 BY_POLICY = (1 << 32) - 1
 SNAPPY, ZSTD = 1, 2
 _NONE = (1 << 16) - 1
-_NUMBERS = {
-    "u8": struct.Struct(">B"),
-    "u16": struct.Struct(">H"),
-    "u32": struct.Struct(">I"),
-    "u64": struct.Struct(">Q"),
-}
+_NUMBERS = {name: struct.Struct(sign) for name, sign in (("u8", ">B"), ("u16", ">H"), ("u32", ">I"), ("u64", ">Q"))}
 _RANGE = struct.Struct(">IQQ")
 BodyLayout = tuple[tuple[str, str], ...]
 
-_TOPIC: BodyLayout = (("request", "u32"), ("topic", "text"))
-_SUBSCRIPTION: BodyLayout = (("request", "u32"), ("subscription", "u32"))
+
+def _body(fields: str) -> BodyLayout:
+    """Return the layout in a text: a type and a name for each field."""
+    return tuple((name, kind) for kind, name in (each.split() for each in fields.split(",")))
+
+
+_TOPIC = _body("u32 request, text topic")
 REQUESTS: dict[int, BodyLayout] = {
-    TinyqCommand.NEGOTIATE: (("least", "u8"), ("most", "u8"), ("codecs", "u8"), ("features", "u32")),
-    TinyqCommand.AUTHENTICATE: (("request", "u32"), ("secret", "rest")),
+    TinyqCommand.NEGOTIATE: _body("u8 least, u8 most, u8 codecs, u32 features"),
+    TinyqCommand.AUTHENTICATE: _body("u32 request, rest secret"),
     TinyqCommand.CREATE_CONSUME: _TOPIC,
     TinyqCommand.CREATE_BROADCAST: _TOPIC,
-    TinyqCommand.PUBLISH: (
-        ("request", "u32"),
-        ("token", "token"),
-        ("tag", "u8"),
-        ("packed", "u8"),
-        ("topic", "text"),
-        ("key", "text"),
-        ("type", "text"),
-        ("payload", "rest"),
+    TinyqCommand.PUBLISH: _body(
+        "u32 request, token token, u8 tag, u8 packed, text topic, text key, text type, rest payload"
     ),
-    TinyqCommand.SUBSCRIBE: (*_TOPIC, ("group", "text"), ("credits", "u32"), ("lease_ms", "u32")),
-    TinyqCommand.ACK: (*_SUBSCRIPTION, ("ranges", "ranges")),
-    TinyqCommand.NACK: (*_SUBSCRIPTION, ("after_ms", "u32"), ("ranges", "ranges")),
-    TinyqCommand.CREDIT: (*_SUBSCRIPTION, ("credits", "u32")),
+    TinyqCommand.SUBSCRIBE: _body("u32 request, text topic, text group, u32 credits, u32 lease_ms"),
+    TinyqCommand.ACK: _body("u32 request, u32 subscription, ranges ranges"),
+    TinyqCommand.NACK: _body("u32 request, u32 subscription, u32 after_ms, ranges ranges"),
+    TinyqCommand.CREDIT: _body("u32 request, u32 subscription, u32 credits"),
     TinyqCommand.CLEAR: _TOPIC,
     TinyqCommand.DELETE: _TOPIC,
 }
-NEGOTIATED: BodyLayout = (("version", "u8"), ("codec", "u8"), ("features", "u32"), ("authenticates", "u8"))
-PUBLISHED: BodyLayout = (("request", "u32"), ("partition", "u32"), ("offset", "u64"))
-DONE: BodyLayout = (("request", "u32"), ("count", "u32"))
-PROBLEM: BodyLayout = (("request", "u32"), ("why", "rest"))
-MESSAGE: BodyLayout = (
-    ("subscription", "u32"),
-    ("partition", "u32"),
-    ("offset", "u64"),
-    ("attempt", "u16"),
-    ("redelivered", "u8"),
-    ("tag", "u8"),
-    ("packed", "u8"),
-    ("token", "token"),
-    ("key", "text"),
-    ("type", "text"),
-    ("payload", "rest"),
+NEGOTIATED = _body("u8 version, u8 codec, u32 features, u8 authenticates")
+PUBLISHED = _body("u32 request, u32 partition, u64 offset")
+DONE = _body("u32 request, u32 count")
+PROBLEM = _body("u32 request, rest why")
+MESSAGE = _body(
+    "u32 subscription, u32 partition, u64 offset, u16 attempt, u8 redelivered, u8 tag, u8 packed, token token, "
+    "text key, text type, rest payload"
 )
 
 

@@ -20,9 +20,9 @@ from penstock.log.files.writer import PartitionWrite
 from penstock.log.kafka_form import encode_contents
 from penstock.log.store import open_store
 from penstock.testing import FakeClock
-from penstock.wire.kafka.buffer import Buffer
+from penstock.wire.kafka import Buffer
 from penstock.wire.kafka.record_batch import read_header
-from penstock.wire.kafka.records import NewRecord, encode_records
+from penstock.wire.kafka.records import KafkaRecord, encode_records
 from tests.unit.log.files.partitions import open_partition
 
 
@@ -261,7 +261,7 @@ def test_a_round_that_fails_unexpectedly_leaves_no_offset_that_is_given_and_not_
     with open_partition(tmp_path, clock=clock) as opened:
         opened.append("a")
         batches = [
-            encode_records([NewRecord(0, 1000, b"k", b"v", [])], producer_id=id, producer_epoch=0, base_sequence=0)
+            encode_records([KafkaRecord(0, 1000, b"k", b"v", [])], producer_id=id, producer_epoch=0, base_sequence=0)
             for id in (7, 8)
         ]
         good, bad = (PartitionWrite(opened.partition, each, [(0, read_header(each))]) for each in batches)
