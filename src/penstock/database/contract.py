@@ -55,6 +55,27 @@ class Call(NamedTuple):
     params: Params
 
 
+@dataclass(frozen=True, kw_only=True)
+class Wording:
+    """A dialect's words for each form of the neutral SQL."""
+
+    rows: str  # `rows(:param, a integer, …) AS alias`, a small table; {columns} are of `rows_column`, by commas
+    rows_column: str  # one of its columns: {param}, {name}, {type}, and its place {at}, from 0
+    in_select: str  # `= ANY(ARRAY(SELECT …))`: {query}
+    in_list: str = "= ANY(:{list}::{type}[])"
+    not_in_list: str = "<> ALL(:{list}::{type}[])"
+    now_ms: str  # `now_ms(:param)`: the parameter or, if NULL, the server's clock
+    lock: str = "{lock}"  # ` FOR UPDATE OF c SKIP LOCKED` and such, with the blank before it
+    ordered_join: str  # `CROSS JOIN x ON …`, which joins in this order: the words before x
+    greatest: str = "greatest"  # functions, from here on
+    least: str = "least"
+    octet_length: str = "octet_length"
+    cast: str = "::{type}"
+    percent: str = "%"
+    position: str = "?"  # a parameter without a name
+    parameter: str = ":{name}"  # {name} may be `table.column`, in dialects with arrays
+
+
 class TransactionState(Enum):
     """The state of a transaction after user code has used its connection."""
 

@@ -10,6 +10,7 @@ import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from threading import Event, Lock, local
 from typing import Any, TypeVar
 
@@ -123,30 +124,23 @@ class Database:
             yield Transaction(self, conn, opened)
             self.dialect.commit(conn)
         except BaseException as exc:
-            self._give_up(conn, exc)
+            self._give_up(conn, exc, self._idle)
             raise
-        self._give_back(conn)
+        self._give_back(conn, self._idle)
 
-    @contextmanager
-    def looking(self) -> Iterator[Transaction]:
+    def looking(self) -> AbstractContextManager[Transaction]:
         """Open a connection for reads without a transaction: each statement sees the latest commits."""
-        conn = self._take()
-        try:
-            yield Transaction(self, conn)
-        except BaseException as exc:
-            self._give_up(conn, exc)
-            raise
-        self._give_back(conn)
+        return self._opened(self._idle)
 
     @contextmanager
-    def _opened_for_whole(self) -> Iterator[Transaction]:
-        conn = self._take(self._idle_for_whole)
+    def _opened(self, idle: list[Any]) -> Iterator[Transaction]:
+        conn = self._take(idle)
         try:
             yield Transaction(self, conn)
         except BaseException as exc:
-            self._give_up(conn, exc, self._idle_for_whole)
+            self._give_up(conn, exc, idle)
             raise
-        self._give_back(conn, self._idle_for_whole)
+        self._give_back(conn, idle)
 
     @contextmanager
     def _snapshot(self) -> Iterator[Transaction]:
@@ -195,7 +189,9 @@ class Database:
         """
         texts = self.texts(calls)
         try:
-            return self._repeat(self._opened_for_whole, lambda tx: self.dialect.run_whole(tx.conn, texts))
+            return self._repeat(
+                lambda: self._opened(self._idle_for_whole), lambda tx: self.dialect.run_whole(tx.conn, texts)
+            )
         except StoreUnreachable:
             self._drop_idle()  # idle ones may be dead, too
             raise
@@ -246,13 +242,13 @@ class Database:
     def _begun(self, bounded: bool, guarded: bool, first: Sequence[Call]) -> tuple[Any, list[Result]]:
         """Return a connection with an open transaction; one that broke while idle is replaced."""
         while True:
-            had_idle, conn = bool(self._idle), self._take()
+            had_idle, conn = bool(self._idle), self._take(self._idle)
             try:
                 opened = self.dialect.begin(
                     conn, bounded=bounded, guarded=guarded, lock_ms=self._lock_ms, first=self.texts(first)
                 )
             except BaseException as exc:
-                self._give_up(conn, exc)
+                self._give_up(conn, exc, self._idle)
                 if not (had_idle and isinstance(exc, Exception) and self._is_spoiled(exc)):
                     raise
             else:
@@ -272,9 +268,7 @@ class Database:
         place = getattr(self.dialect, "url", None) or getattr(self.dialect, "path", self.dialect.name)
         return without_password(str(place))
 
-    def _take(self, idle: list[Any] | None = None) -> Any:
-        if idle is None:
-            idle = self._idle
+    def _take(self, idle: list[Any]) -> Any:
         while True:
             with self._lock:
                 self._disown()
@@ -298,15 +292,15 @@ class Database:
             self._idle_for_whole.clear()
             self._pid = os.getpid()
 
-    def _give_back(self, conn: Any, idle: list[Any] | None = None) -> None:
+    def _give_back(self, conn: Any, idle: list[Any]) -> None:
         if self.dialect.may_keep(conn):
             with self._lock:
                 if not self._closed.is_set():
-                    (self._idle if idle is None else idle).append(conn)
+                    idle.append(conn)
                     return
         self.dialect.close(conn)
 
-    def _give_up(self, conn: Any, error: BaseException, idle: list[Any] | None = None) -> None:
+    def _give_up(self, conn: Any, error: BaseException, idle: list[Any]) -> None:
         """Roll back after an error and keep the connection only if it is certainly usable.
 
         A connection opened while the store was read-only stays read-only when the store is writable again,

@@ -35,12 +35,11 @@ from ..batches import (
 from ..contract import OffsetRange, Topic, check_partition
 from ..entry import Entry, is_cut
 from .append import COLUMNS
-from .fetched_batch import encode_entries
 from .head_watch import HeadWatch
 from .heads import HeadKey, Numbering, Raised
 from .held_records import allowing_foreign, release_held
+from .kafka_batches import Incoming, TakenWrite, encode_entries, take
 from .log import SqlLog, ranges_table
-from .received_batches import Incoming, TakenWrite, take
 from .sequences import Sequence as Known
 from .topics import keep_topics
 from .write_threads import WriteThreads

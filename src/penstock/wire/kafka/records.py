@@ -45,6 +45,9 @@ _XERIAL = b"\x82SNAPPY\x00"
 _XERIAL_BYTES = 16
 _GROWTH = 8  # first guess: a batch expands to this many times its size
 _LEAST = 64 * 1024
+GAIN = 0.9  # a compressed batch must be below this share of its size
+_LEAST_PACKED_BYTES = 512  # least size of a batch's records: a frame has its own header
+_ZSTD_LEVEL = 3
 _FORMATS = {Compression.GZIP: "gzip", Compression.LZ4: "lz4", Compression.ZSTD: "zstd"}
 assert CRC_START < HEADER_BYTES  # the checksum covers the attributes, so an unpacked batch has another one
 
@@ -138,6 +141,21 @@ def unpacked(batch: Buffer, header: BatchHeader, limit: int) -> Buffer:
     except (cramjam.DecompressionError, ValueError, struct.error, OverflowError) as exc:
         raise InvalidBatch(f"its records cannot be decompressed: {exc}") from exc
     return sealed(header._replace(attributes=header.attributes & ~CODEC_BITS), records)
+
+
+def compressed(header: BatchHeader, batch: memoryview) -> Buffer:
+    """Return a batch with its records as one zstd frame; unchanged if that gains little.
+
+    Records are not decoded: Kafka compresses their encoded bytes.
+    """
+    records = record_bytes(batch)
+    if header.codec != Compression.NONE or header.is_control or len(records) < _LEAST_PACKED_BYTES:
+        return batch
+    packed = bytes(cramjam.zstd.compress(records, _ZSTD_LEVEL))
+    if len(packed) >= len(records) * GAIN:
+        return batch
+    assert bytes(cramjam.zstd.decompress(packed)) == records, "decompression must undo compression"
+    return sealed(header._replace(attributes=header.attributes | Compression.ZSTD), packed)
 
 
 def _framed(name: str, packed: memoryview, limit: int) -> memoryview:

@@ -26,7 +26,6 @@ from penstock.errors import (
 from penstock.log.batches import Aborted, BatchLog, LogPlace, Write, WriteResult
 from penstock.log.contract import Batch, OffsetRange, Producer, Topic
 from penstock.log.entry import content_of
-from penstock.log.files.compression import compressed
 from penstock.log.files.log import FileLog
 from penstock.log.files.notes import ProducerNotes
 from penstock.log.files.rewriting import rewrite
@@ -38,7 +37,7 @@ from penstock.operate.reconcile import reconcile
 from penstock.operate.retention import retain
 from penstock.testing.clock import FakeClock
 from penstock.wire.kafka.record_batch import batches_in, headers_in, read_header, sealed
-from penstock.wire.kafka.records import KafkaRecord, decode_records, encode_records, record_bytes
+from penstock.wire.kafka.records import KafkaRecord, compressed, decode_records, encode_records, record_bytes
 from tests.suites.records import a_record
 from tests.suites.refusal import refusal
 
