@@ -1,9 +1,8 @@
 """Hearing the bell: learning through the database that other processes have published or sequenced.
 
-A connection is not trusted until a notification has arrived on it: it notifies itself after connecting,
-because behind a transaction pooler LISTEN succeeds and nothing ever arrives. While nothing can be heard (a
-pooler in between, the database unreachable) the loops that the bell would wake poll, and are only slower; it
-retries from time to time.
+A connection is not trusted until a notification has arrived on it: it notifies itself after connecting, because behind
+a transaction pooler LISTEN succeeds and nothing ever arrives. While nothing can be heard (a pooler in between, the
+database unreachable) the loops that the bell would wake poll, and are only slower; it retries from time to time.
 """
 
 from collections.abc import Iterable

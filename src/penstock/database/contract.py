@@ -154,9 +154,8 @@ class Dialect(Protocol):
     ) -> list[Result]:
         """Begin a transaction that may write; run its first statements, in the same round trip if possible.
 
-        Bounded: ours, and ended by a database that can do so when it waits or is idle too long. Guarded:
-        `seal` can tell whether it is still open. `lock_ms`: longest wait for a lock, where several can write
-        at once.
+        Bounded: ours, and ended by a database that can do so when it waits or is idle too long. Guarded: `seal` can
+        tell whether it is still open. `lock_ms`: longest wait for a lock, where several can write at once.
         """
 
     def seal(self, conn: Any) -> bool:

@@ -10,7 +10,6 @@ import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from functools import partial
 from threading import Event, Lock, local
 from typing import Any, TypeVar
 

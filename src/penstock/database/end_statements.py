@@ -14,8 +14,7 @@ _ENDS = re.compile(
 def refuse_end(statement: object) -> None:
     """Raise TransactionEnded for a statement that would end the transaction of `record.tx`.
 
-    It checks the first word only: an end by a procedure, or by a second statement in the same text, is
-    detected later.
+    It checks the first word only: an end by a procedure, or by a second statement in the same text, is detected later.
     """
     text = statement.decode("latin-1") if isinstance(statement, bytes) else statement
     if isinstance(text, str) and (found := _ENDS.match(text)):

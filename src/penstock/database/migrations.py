@@ -208,8 +208,7 @@ class SchemaWatch:
     def look(self) -> None:
         """Run all checks on the first call; later check that no migration has made the tables unusable.
 
-        Later calls run one statement. Raises SchemaMissing and SchemaBehind on the first call, SchemaTooNew
-        on any.
+        Later calls run one statement. Raises SchemaMissing and SchemaBehind on the first call, SchemaTooNew on any.
         """
         if self._is_checked:
             self.see(self._database.look(stated))

@@ -1,12 +1,11 @@
 """Record batches: the interface of a log for Kafka's protocol.
 
-A batch is Kafka's record batch, version 2, as bytes. An engine that stores batches (files) passes them
-through and sets only base offset and leader epoch; an engine that stores records (databases) decodes and
-encodes. The broker knows this contract and neither engine.
+A batch is Kafka's record batch, version 2, as bytes. An engine that stores batches (files) passes them through and sets
+only base offset and leader epoch; an engine that stores records (databases) decodes and encodes. The broker knows this
+contract and neither engine.
 
-Safe from any thread. A call hands its work over and does not block, except `fetch`, `settle` and
-`mark`, which may read a disk or query a database, and `write` where `is_quick` is false: call them off the
-event loop.
+Safe from any thread. A call hands its work over and does not block, except `fetch`, `settle` and `mark`, which may read
+a disk or query a database, and `write` where `is_quick` is false: call them off the event loop.
 """
 
 from abc import ABC, abstractmethod
@@ -31,8 +30,7 @@ _places = msgspec.json.Decoder(list[tuple[int, int]]).decode
 class Write(NamedTuple):
     """Whole batches for one partition, one after another. The engine may write into a writable buffer.
 
-    `transactional_id`: named by the sender, which may use it; batches of a transaction need
-    theirs.
+    `transactional_id`: named by the sender, which may use it; batches of a transaction need theirs.
     """
 
     topic: Topic
@@ -58,10 +56,7 @@ class Aborted(NamedTuple):
 
 
 class Fetched(NamedTuple):
-    """Batches from an offset on, and the bounds of the partition.
-
-    The first batch may begin before the offset.
-    """
+    """Batches from an offset on, and the bounds of the partition. The first batch may begin before the offset."""
 
     pieces: Sequence[Buffer]
     start: int

@@ -145,10 +145,7 @@ class Chunk(NamedTuple):
 
 
 class Search(NamedTuple):
-    """The result of a search.
-
-    `cut`: it stopped at its limit. `gone`: retention may have deleted the record.
-    """
+    """The result of a search. `cut`: it stopped at its limit. `gone`: retention may have deleted the record."""
 
     found: Entry | None
     cut: bool
@@ -211,8 +208,7 @@ class Log(ABC):
     def shortened(self, topic: Topic) -> "dict[int, OffsetRange]":
         """Return the offsets that partitions have lost at their ends although a group has passed them.
 
-        Such a group is stopped, by name, until an operator accepts the loss. Empty where both are in one
-        store.
+        Such a group is stopped, by name, until an operator accepts the loss. Empty where both are in one store.
         """
         return {}
 
@@ -301,15 +297,13 @@ class Log(ABC):
     def durable(self, topic: Topic, position: Position) -> None:
         """Return once the record at a position, and all before it in its partition, survives a crash.
 
-        The engine's settings decide how durable that is. Returns at once where `append_all` itself waits for
-        it.
+        The engine's settings decide how durable that is. Returns at once where `append_all` itself waits for it.
         """
 
     def append(self, topic: str, records: Sequence[Record], *, partition: int | None = None) -> list[Position]:
         """Add records at the end of a topic and return their positions, once they are durable.
 
-        Without a partition, each is placed by its key (no key: by its id). Raises UnknownTopic,
-        UnknownPartition.
+        Without a partition, each is placed by its key (no key: by its id). Raises UnknownTopic, UnknownPartition.
         """
         found = self.topic(topic)
         if not records:
@@ -548,8 +542,7 @@ class Log(ABC):
     def holds_of(self, topics: Sequence[Topic]) -> dict[int, dict[str, dict[int, int]]]:
         """Return the holds on several topics, by topic id, as `holds` does.
 
-        Topics without holds may be left out. An engine should answer with one query, whatever the number of
-        topics.
+        Topics without holds may be left out. An engine should answer with one query, whatever the number of topics.
         """
         return {each.id: self.holds(each) for each in topics}
 

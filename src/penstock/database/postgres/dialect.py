@@ -271,8 +271,7 @@ class PostgresDialect(Dialect):
     def run_whole(self, conn: PostgresConnection, calls: Sequence[tuple[str, Params]]) -> list[Result]:
         """Send it as one message; the server begins when it has all of it.
 
-        Not by the driver's pipeline: a client cut off halfway would leave a transaction that no time limit
-        ends.
+        Not by the driver's pipeline: a client cut off halfway would leave a transaction that no time limit ends.
         """
         if conn.statements is None:
             conn.statements = PreparedStatements(conn, self._bounds[1:].replace("SET LOCAL", "SET"))

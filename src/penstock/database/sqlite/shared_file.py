@@ -1,8 +1,7 @@
 """A SQLite file, as all connections of one process share it: its state, its writers, and the sign of a write.
 
-The sign is only a hint (inotify on Linux): a write is visible once SQLite shows it, and a waiting thread polls
-from time to time in any case. The file is named, never opened here: closing it would drop this process's
-locks on it.
+The sign is only a hint (inotify on Linux): a write is visible once SQLite shows it, and a waiting thread polls from
+time to time in any case. The file is named, never opened here: closing it would drop this process's locks on it.
 """
 
 import ctypes
@@ -124,11 +123,10 @@ def _number(path: str) -> FileNumber | None:
 class WriterQueue:
     """Lets the transactions of this process write in order of arrival.
 
-    In SQLite a waiting writer sleeps for up to 100 ms between two tries. So a thread that writes again at
-    once always finds the lock free, and the sleeping ones starve: one group kept another waiting for seconds.
-    The queue only sets the order. SQLite's lock still decides which connection writes, and a thread continues
-    without a turn when it has waited for as long as it would wait for that lock, or holds the turn itself.
-    From any thread.
+    In SQLite a waiting writer sleeps for up to 100 ms between two tries. So a thread that writes again at once always
+    finds the lock free, and the sleeping ones starve: one group kept another waiting for seconds. The queue only sets
+    the order. SQLite's lock still decides which connection writes, and a thread continues without a turn when it has
+    waited for as long as it would wait for that lock, or holds the turn itself. From any thread.
     """
 
     def __init__(self) -> None:
@@ -194,8 +192,7 @@ class Sign(Enum):
 class WriteWatch:
     """Waits until a file is written or `wake` is called.
 
-    One thread waits; any may call `wake`. `sees`: whether writes are reported; if not, only `wake` ends a
-    wait early.
+    One thread waits; any may call `wake`. `sees`: whether writes are reported; if not, only `wake` ends a wait early.
     """
 
     def __init__(self, path: str) -> None:

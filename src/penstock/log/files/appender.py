@@ -5,7 +5,6 @@ all records are placed again by the new map.
 """
 
 from collections.abc import Mapping, Sequence
-from threading import Event
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.errors import MapChanged
@@ -136,7 +135,8 @@ class Appender:
                 contents = [batch.contents[each] for each in part.numbers]
                 writes.append(self._write(topic, maps if batch.partition is None else None, part.partition, contents))
         self._notes.intend(batches, given, plans, topics)
-        results = iter(_appended(writer, writes)) if writes else iter(())
+        # This caller waits, so it sends nothing more.
+        results = iter(writer.append_and_wait(writes, whole=True, at_once=True) if writes else ())
         found = []
         for batch, known, parts in zip(batches, given, plans, strict=True):
             if known is not None:
@@ -182,16 +182,3 @@ def _positions(batch: Batch, written: Sequence[tuple[_BatchPart, WriteResult]]) 
         for at, number in enumerate(part.numbers):
             positions[number] = Position(part.partition, result.base_offset + at)
     return positions
-
-
-def _appended(writer: LogWriter, writes: Sequence[PartitionWrite]) -> list[WriteResult]:
-    """Hand writes to the writer and wait until they are durable or refused."""
-    done, results = Event(), list[WriteResult]()
-
-    def finish(found: Sequence[WriteResult]) -> None:
-        results.extend(found)
-        done.set()
-
-    writer.append(writes, finish, whole=True, at_once=True)  # this caller waits, so it sends nothing more
-    done.wait()
-    return results

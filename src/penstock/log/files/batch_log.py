@@ -1,14 +1,12 @@
 """The log in files for the broker: record batches are stored and served unchanged.
 
-Records of open transactions are in the log from the start; markers record the outcome. A producer's
-transaction is checked against the tables once in each partition, when it begins there, and the transactional
-id with each batch.
+Records of open transactions are in the log from the start; markers record the outcome. A producer's transaction is
+checked against the tables once in each partition, when it begins there, and the transactional id with each batch.
 """
 
 import logging
 from collections.abc import Callable, Sequence
 from functools import partial
-from threading import Event
 
 from penstock.clock import SYSTEM, Clock
 from penstock.database.database import Transaction
@@ -40,9 +38,7 @@ from penstock.wire.kafka.record_batch import (
 from penstock.wire.kafka.records import TooManyBytes, decode_records, unpacked
 
 from ..batches import (
-    ALLOWED,
     BATCH_BYTES,
-    FOREIGN_KEYS,
     Aborted,
     BatchLog,
     Fetched,
@@ -54,6 +50,7 @@ from ..batches import (
     WritesDone,
 )
 from ..contract import Topic, check_partition
+from ..sql.held_records import allowing_foreign
 from .log import FileLog
 from .partition import PartitionLog
 from .writer import PartitionWrite
@@ -193,13 +190,11 @@ class FileBatchLog(BatchLog):
             left -= len(plain)
             for each in decode_records(plain):
                 own = write.partition if each.key is None else partition_of(each.key, partitions)
-                if own != write.partition and not self._allows_foreign(topic):
+                if own == write.partition:
+                    continue
+                if not self._log.database.look(lambda tx: allowing_foreign(tx, [topic.id])):
                     return ForeignPartition(topic.name, write.partition, own)
         return None
-
-    def _allows_foreign(self, topic: Topic) -> bool:
-        rows = self._log.database.look(lambda tx: tx.rows("log", "topic_configs", topics=[topic.id]))
-        return any((name, value) == (FOREIGN_KEYS, ALLOWED) for _, name, value in rows)
 
     def _verify(self, transactional_id: str | None, partition: PartitionLog, header: BatchHeader) -> None:
         """Raise unless the producer has an open transaction of this name that includes this partition.
@@ -279,26 +274,13 @@ class FileBatchLog(BatchLog):
         ]
         if not writes:
             return
-        done, results = Event(), list[WriteResult]()
-
-        def finish(found: Sequence[WriteResult]) -> None:
-            results.extend(found)
-            done.set()
-
-        self._writer.append(writes, finish)
-        done.wait()
-        for each in results:
+        for each in self._writer.append_and_wait(writes):
             if each.error is not None:
                 raise each.error
 
     def _marker(self, topic: Topic, number: int, marker: Marker, producer_id: int, epoch: int) -> PartitionWrite:
-        batch = encode_marker(
-            marker,
-            producer_id=producer_id,
-            producer_epoch=epoch,
-            coordinator_epoch=0,
-            timestamp_ms=self._clock.now_ms(),
-        )
+        producer = {"producer_id": producer_id, "producer_epoch": epoch, "coordinator_epoch": 0}
+        batch = encode_marker(marker, timestamp_ms=self._clock.now_ms(), **producer)
         return PartitionWrite(self._log.partition(topic, number), batch, [(0, read_header(batch))], marker)
 
     def producers(self, topic: Topic, partition: int) -> list[Sequenced]:

@@ -1,8 +1,7 @@
 """Checks that a directory and the tables beside it belong together; the writer marks both.
 
-Each start of a writer draws a random mark and writes it to the directory, to the tables, and to the directory
-again as confirmed. So parts from two points in time, or of two logs, can be told from a crash in between
-(`small_files.py`).
+Each start of a writer draws a random mark and writes it to the directory, to the tables, and to the directory again as
+confirmed. So parts from two points in time, or of two logs, can be told from a crash in between (`small_files.py`).
 """
 
 import logging
@@ -90,10 +89,7 @@ class LogClaim:
         self._looked = True
 
     def _mismatch(self, identity: LogIdentity, known: str) -> LogMismatch | None:
-        """Return the mismatch of directory and tables; None if they agree.
-
-        `known`: the mark in the tables.
-        """
+        """Return the mismatch of directory and tables; None if they agree. `known`: the mark in the tables."""
         where, found = str(self._directory.path), self.read()
         if found is None:
             if known or self._directory.disk.names(self._directory.path / "topics"):

@@ -113,10 +113,7 @@ def planned(partition: PartitionLog, below: int, map_bytes: int) -> CompactionPl
 
 
 class SegmentCompaction:
-    """The new content of one segment.
-
-    `removed` and `tombstones` count records that `batches` left out and kept.
-    """
+    """The new content of one segment. `removed` and `tombstones` count records that `batches` left out and kept."""
 
     def __init__(
         self, partition: PartitionLog, segment: Segment, plan: CompactionPlan, *, drop_tombstones: bool

@@ -109,10 +109,7 @@ class LogDirectory:
         return self._writer is not None
 
     def writer(self, claim: Callable[[], None]) -> LogWriter:
-        """Return the writer; the first call takes the lock and claims the directory.
-
-        Raises WriterElsewhere.
-        """
+        """Return the writer; the first call takes the lock and claims the directory. Raises WriterElsewhere."""
         if self._writer is not None:
             return self._writer
         with self._writer_change:

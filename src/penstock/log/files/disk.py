@@ -8,14 +8,18 @@ import contextlib
 import errno
 import fcntl
 import os
+import struct
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+
+from fastcrc.crc32 import iscsi as crc32c
 
 from penstock.wire.kafka import Buffer
 
 FOLDER_MODE, FILE_MODE = 0o700, 0o600
 BESIDE = ".new"  # suffix of a file that is about to replace another
+_CRC = struct.Struct(">I")
 _PIECES = 1024  # buffers of one call: IOV_MAX of every system we know
 _AT_ONCE: int | None = getattr(os, "RWF_NOWAIT", None)  # flag of preadv: fail instead of waiting
 _LOOK_BYTES = 256 * 1024  # distance between two probes
@@ -82,10 +86,7 @@ class DiskFile:
             os.fdatasync(self._fd)
 
     def allocate(self, size: int) -> None:
-        """Extend the file to at least that many bytes; new ones are zero.
-
-        Raises OSError when the disk is full.
-        """
+        """Extend the file to at least that many bytes; new ones are zero. Raises OSError when the disk is full."""
         if hasattr(os, "posix_fallocate"):
             try:
                 os.posix_fallocate(self._fd, 0, size)
@@ -159,6 +160,17 @@ class Disk:
             os.fsync(fd)
         finally:
             os.close(fd)
+
+
+def with_crc(body: bytes) -> bytes:
+    """Return bytes with their CRC32C behind them."""
+    return body + _CRC.pack(crc32c(body))
+
+
+def without_crc(content: bytes) -> bytes | None:
+    """Undo `with_crc`; None for damaged bytes."""
+    body = content[: -_CRC.size]
+    return body if len(content) >= _CRC.size and _CRC.unpack(content[-_CRC.size :])[0] == crc32c(body) else None
 
 
 def write_whole(disk: Disk, path: Path, content: bytes) -> None:

@@ -61,8 +61,7 @@ def name_of(folder: PartitionFolder, base: int) -> str:
 def voids_in(view: "PartitionView", low: int, high: int, *, compacted: bool) -> list[tuple[int, int]]:
     """Return the void offsets of a range as runs with exclusive ends.
 
-    `compacted`: the topic is or was compacted. Only then may a batch lack records: otherwise they are
-    missing.
+    `compacted`: the topic is or was compacted. Only then may a batch lack records: otherwise they are missing.
     """
     runs: list[tuple[int, int]] = []
     before: Segment | None = None

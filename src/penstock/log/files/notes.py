@@ -1,9 +1,8 @@
 """The last batch of each named producer: a row in the SQLite file, written before and after an append.
 
-Two stores cannot commit atomically. So the row first holds the intent: the ids about to be appended, and the
-offsets from which on they may be found (`floors`). Then the records are appended; then the row gets their
-positions. A reader of an intent row searches the log for its ids: those found were appended, and the producer
-continues behind them.
+Two stores cannot commit atomically. So the row first holds the intent: the ids about to be appended, and the offsets
+from which on they may be found (`floors`). Then the records are appended; then the row gets their positions. A reader
+of an intent row searches the log for its ids: those found were appended, and the producer continues behind them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,12 +1,11 @@
 """A partition of the writer: recovery, appends, rolling of segments.
 
-States: it accepts batches, or refuses them because the disk failed (`refusal`). A failed write or sync is
-never retried on the same file: its segment ends at the last synced byte, and the next append begins a new
-segment, whose header records that end, at an offset that was never assigned. So offsets of a refused batch
-are not reused, and any bytes of it that reached the disk are void.
-Safety: all changes run in the writer's thread; readers in other threads see `segments` and `end`.
-Crash: `recover` reads the last segment from the synced position in `heads` on, keeps whole batches and leaves
-a torn tail void (`tail.py`); damage elsewhere is found on reading, and reported.
+States: it accepts batches, or refuses them because the disk failed (`refusal`). A failed write or sync is never retried
+on the same file: its segment ends at the last synced byte, and the next append begins a new segment, whose header
+records that end, at an offset that was never assigned. So offsets of a refused batch are not reused, and any bytes of
+it that reached the disk are void. Safety: all changes run in the writer's thread; readers in other threads see
+`segments` and `end`. Crash: `recover` reads the last segment from the synced position in `heads` on, keeps whole
+batches and leaves a torn tail void (`tail.py`); damage elsewhere is found on reading, and reported.
 """
 
 import errno
@@ -457,7 +456,7 @@ class PartitionLog(PartitionView):
         last = self.last
         self.end, self._producers = self.synced_offset, None  # before the segment's own end
         last.end_position, last.end_offset = self.synced_position, self.synced_offset
-        last.forget_index()
+        last.known_index = None  # the segment now ends earlier
         self._changes += 1  # makes readers reload the segments
         self.publish()
 
@@ -500,7 +499,7 @@ class PartitionLog(PartitionView):
         _make_segment(self.files, path, header)
         points.reach(ROLL_MADE)
         new = Segment(self.files, path, header, self._settings.index_bytes)
-        new.index = SparseIndex(self._settings.index_bytes)
+        new.known_index = SparseIndex(self._settings.index_bytes)
         self._begin(new)
         points.reach(ROLL_CLOSED)
         if old is not None:

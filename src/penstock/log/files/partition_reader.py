@@ -91,10 +91,7 @@ class PartitionReader(PartitionView):
         return load_segments(self.files, self.folder, self._index_bytes)
 
     def _find(self) -> None:
-        """Recover the bounds from the segments, without a head.
-
-        Raises Damaged while another process writes.
-        """
+        """Recover the bounds from the segments, without a head. Raises Damaged while another process writes."""
         if self._is_found:
             return
         segments = self._load()
@@ -139,7 +136,7 @@ class PartitionReader(PartitionView):
             last.end_position, last.end_offset = last.header.end_position, last.header.end_offset
         if last.header.end_position or last.end_offset >= head.end:
             return
-        if head.synced_offset == head.end and not last.is_indexed:  # a read builds the index
+        if head.synced_offset == head.end and last.known_index is None:  # a read builds the index
             last.end_position, last.end_offset = head.synced_position, head.end
             return
         with self.files.use(last.path) as file:
@@ -156,10 +153,10 @@ class PartitionReader(PartitionView):
                 if header.next_offset >= head.end:
                     break
         except Damaged:  # a read there raises it
-            last.forget_index()
+            last.known_index = None
             return
         last.end_position = position
-        last.index = index
+        last.known_index = index
 
 
 def _is_shorter(segments: Sequence[Segment], before: Sequence[Segment]) -> bool:

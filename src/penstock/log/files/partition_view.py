@@ -101,10 +101,7 @@ class PartitionView:
         return segment is None or segment.is_cached(max(offset, segment.base_offset), max_bytes)
 
     def piece(self, offset: int, max_bytes: int, until: int) -> BatchPiece | None:
-        """Return whole batches from the one that holds an offset, or follows it; None at the end.
-
-        Raises Damaged.
-        """
+        """Return whole batches from the one that holds an offset, or follows it; None at the end. Raises Damaged."""
         until = min(until, self.end)
         missing = self.missing(offset, until)
         if missing is not None:

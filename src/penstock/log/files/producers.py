@@ -1,11 +1,10 @@
 """The producers of a partition and their transactions, derived from its batches alone.
 
-It keeps the last five batches of each producer, to recognise repetitions; the open transactions, and the
-aborted ones. State changes only when a batch is committed to the log (`note`), so a refused or torn batch
-leaves no trace. It is rebuilt from the newest snapshot and the headers of the batches behind it; a snapshot
-beyond the end belongs to a lost history and is ignored (`snapshots.py`). A producer that has been silent for
-long is forgotten, as in Kafka, unless it has an open transaction; if there are too many producers, the
-longest silent ones are forgotten.
+It keeps the last five batches of each producer, to recognise repetitions; the open transactions, and the aborted ones.
+State changes only when a batch is committed to the log (`note`), so a refused or torn batch leaves no trace. It is
+rebuilt from the newest snapshot and the headers of the batches behind it; a snapshot beyond the end belongs to a lost
+history and is ignored (`snapshots.py`). A producer that has been silent for long is forgotten, as in Kafka, unless it
+has an open transaction; if there are too many producers, the longest silent ones are forgotten.
 """
 
 from bisect import bisect_left
@@ -35,8 +34,7 @@ class SentBatch(NamedTuple):
 class AbortedTransaction(NamedTuple):
     """An aborted transaction: readers skip its producer's records in this range.
 
-    `stable`: the last stable offset when the marker was written; transactions that end later begin at it or
-    behind.
+    `stable`: the last stable offset when the marker was written; transactions that end later begin at it or behind.
     """
 
     producer_id: int

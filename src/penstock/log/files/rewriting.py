@@ -107,10 +107,7 @@ def _changed(header: BatchHeader, batch: memoryview, change: BatchChange) -> Buf
 
 
 def erase(partition: PartitionLog, offsets: Collection[int], owner: str | None) -> int:
-    """Erase the records at some offsets and return how many. Runs in the writer's thread.
-
-    Raises Damaged, OSError.
-    """
+    """Erase the records at some offsets and return how many. Runs in the writer's thread. Raises Damaged, OSError."""
     wanted = _erasable(partition, offsets, owner)
     if not wanted:
         return 0

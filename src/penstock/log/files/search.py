@@ -24,14 +24,13 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 import mmh3
-from fastcrc.crc32 import iscsi as crc32c
 
 from penstock.errors import Damaged
 from penstock.model.partition import partition_for
 
 from ..contract import OffsetRange, Position, Search, Topic
 from ..entry import Entry
-from .disk import read_whole, write_whole
+from .disk import read_whole, with_crc, without_crc, write_whole
 from .index import SegmentEnd
 from .partition_view import PartitionView
 from .segment import Segment
@@ -44,7 +43,6 @@ logger = logging.getLogger("penstock.files")
 SUFFIX = ".filter"
 _MAGIC = b"PENSTFLT"
 _HEAD = struct.Struct(">8sqIIqq")
-_CRC = struct.Struct(">I")
 _HASHES = 7
 _BITS_PER_NAME = 10  # about 1 % false positives
 
@@ -88,17 +86,18 @@ class SegmentFilter:
     def encode(self, end: SegmentEnd) -> bytes:
         """Encode it as the bytes of its file."""
         head = _HEAD.pack(_MAGIC, end.base_offset, end.generation, self._hashes, end.position, end.offset)
-        return head + self._bits + _CRC.pack(crc32c(head + self._bits))
+        return with_crc(head + self._bits)
 
     @classmethod
     def decode(cls, content: bytes, end: SegmentEnd) -> "SegmentFilter | None":
         """Return the filter of a file; None if it is damaged, or of another segment end."""
-        if len(content) <= _HEAD.size + 4 or _CRC.unpack(content[-4:])[0] != crc32c(content[:-4]):
+        body = without_crc(content)
+        if body is None or len(body) <= _HEAD.size:
             return None
-        magic, base, generation, hashes, position, offset = _HEAD.unpack_from(content)
+        magic, base, generation, hashes, position, offset = _HEAD.unpack_from(body)
         if magic != _MAGIC or SegmentEnd(base, generation, position, offset) != end:
             return None
-        return cls(content[_HEAD.size : -4], hashes)
+        return cls(body[_HEAD.size :], hashes)
 
 
 def may_hold(view: PartitionView, segment: Segment, kind: NameKind, name: bytes) -> bool:

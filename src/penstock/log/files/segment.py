@@ -50,7 +50,7 @@ class Segment:
         self.files, self.path, self.header = files, path, header
         self.end_position, self.end_offset = HEADER_BYTES, header.base_offset
         self._index_bytes = index_bytes
-        self._index: SparseIndex | None = None
+        self.known_index: SparseIndex | None = None  # None: to be loaded or built when needed
 
     @property
     def base_offset(self) -> int:
@@ -72,23 +72,9 @@ class Segment:
     @property
     def index(self) -> SparseIndex:
         """Its index, from its file or made from the batches."""
-        if self._index is None:
-            self._index = self._loaded() or self._made()
-        return self._index
-
-    @index.setter
-    def index(self, index: SparseIndex) -> None:
-        """Set an index that is known already."""
-        self._index = index
-
-    @property
-    def is_indexed(self) -> bool:
-        """Whether its index is in memory."""
-        return self._index is not None
-
-    def forget_index(self) -> None:
-        """Drop the index, to be rebuilt when needed: the segment now ends earlier."""
-        self._index = None
+        if self.known_index is None:
+            self.known_index = self._loaded() or self._made()
+        return self.known_index
 
     @property
     def index_path(self) -> Path:
@@ -116,13 +102,13 @@ class Segment:
 
     def is_cached(self, offset: int, max_bytes: int) -> bool:
         """Return whether `read` would find its bytes in memory, and not very many of them."""
-        if self._index is None:
+        if self.known_index is None:
             return False
-        mark = self._index.before(offset)
+        mark = self.known_index.before(offset)
         if mark is None:
             return True
         size = min(max_bytes + self._index_bytes + BATCH_HEADER_BYTES, self.end_position - mark.position)
-        following = next(islice(self._index.marks(offset), 1, None), None)
+        following = next(islice(self.known_index.marks(offset), 1, None), None)
         until = self.end_position if following is None else following.position
         if max(size, until - mark.position) > _MOST_CACHED:  # so far apart stand marks of a large batch
             return False

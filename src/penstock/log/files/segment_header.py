@@ -26,13 +26,12 @@ import struct
 from typing import NamedTuple
 from uuid import UUID
 
-from fastcrc.crc32 import iscsi as crc32c
+from .disk import with_crc, without_crc
 
 HEADER_BYTES = 128
 VERSION = 1
 _MAGIC = b"PENSTSEG"
 _FIELDS = struct.Struct(">8sHHI16sqiIqqqqqq28x")
-_CRC = struct.Struct(">I")
 
 
 class SegmentHeader(NamedTuple):
@@ -53,8 +52,7 @@ class SegmentHeader(NamedTuple):
     def encode(self) -> bytes:
         """Encode it as bytes."""
         topic, partition, *rest = self
-        body = _FIELDS.pack(_MAGIC, VERSION, 0, partition, topic.bytes, *rest)
-        return body + _CRC.pack(crc32c(body))
+        return with_crc(_FIELDS.pack(_MAGIC, VERSION, 0, partition, topic.bytes, *rest))
 
 
 def decode_header(content: bytes) -> SegmentHeader | str:
@@ -63,7 +61,7 @@ def decode_header(content: bytes) -> SegmentHeader | str:
         return f"it has {len(content)} bytes, and its header alone {HEADER_BYTES}"
     if not any(content[:HEADER_BYTES]):
         return "its header was never written"
-    if _CRC.unpack_from(content, HEADER_BYTES - 4)[0] != crc32c(content[: HEADER_BYTES - 4]):
+    if without_crc(content[:HEADER_BYTES]) is None:
         return "the checksum of its header is wrong"
     magic, version, _, partition, topic, *rest = _FIELDS.unpack_from(content)
     if magic != _MAGIC or version != VERSION:

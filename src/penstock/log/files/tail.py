@@ -1,10 +1,9 @@
 """Finds the end of an unclosed segment: which of its last bytes are valid, torn or damaged.
 
-A batch is torn if some of its sectors never reached the disk. Such sectors are zero, because every byte of a
-segment is written once, into zeroed space; so a broken batch without a zero sector was once whole and is
-damaged. It also counts as damaged if the synced position of the segment is unknown: all of it may have been
-acknowledged then. Batches behind damage stay valid; nothing is cut, and no offset that may have been assigned
-is reused.
+A batch is torn if some of its sectors never reached the disk. Such sectors are zero, because every byte of a segment is
+written once, into zeroed space; so a broken batch without a zero sector was once whole and is damaged. It also counts
+as damaged if the synced position of the segment is unknown: all of it may have been acknowledged then. Batches behind
+damage stay valid; nothing is cut, and no offset that may have been assigned is reused.
 """
 
 import struct

@@ -16,7 +16,7 @@ import msgspec
 
 from penstock.errors import Damaged, FileUnreadable, InvalidBatch
 from penstock.wire.kafka.record_batch import HEADER_BYTES as BATCH_HEADER_BYTES
-from penstock.wire.kafka.record_batch import BatchHeader, check_batch, read_header
+from penstock.wire.kafka.record_batch import BatchHeader, read_header
 
 from . import tables
 from .directory import TOPICS
@@ -27,7 +27,7 @@ from .heads import NAME as HEADS
 from .heads import HeadsFile, PartitionHead
 from .index import SparseIndex
 from .open_files import OpenFiles
-from .segment import CHUNK_BYTES, SUFFIX, Segment
+from .segment import SUFFIX, Segment
 from .segment_header import HEADER_BYTES, SegmentHeader, decode_header
 from .small_files import read_identity
 from .snapshots import SUFFIX as SNAPSHOT
@@ -273,9 +273,12 @@ class PartitionWalk:
         expected = segment.base_offset if offset is None else offset
         while position < segment.end_position:
             try:
-                for placed in self._chunked(segment, position, expected):
-                    yield placed
-                    position, expected = placed.position + placed.header.size, placed.header.next_offset
+                for at, header in segment.headers(position, expected):
+                    batch = memoryview(segment.batch(at, header))
+                    self.walked += Walked(0, 1, header.record_count, header.size)
+                    self._progress(header.size)
+                    yield WalkedBatch(segment, at, header, batch)
+                    position, expected = at + header.size, header.next_offset
             except Damaged as exc:
                 resumed = segment.resync(exc.position + 1, exc.offset)
                 stop = resumed or (segment.end_position, segment.end_offset)
@@ -287,33 +290,6 @@ class PartitionWalk:
             why = f"its batches end there, but it should hold offsets to before {segment.end_offset}"
             if segment.end_offset > segment.base_offset:
                 yield Finding(Kind.DAMAGE, segment.name, position, expected, why)
-
-    def _chunked(self, segment: Segment, position: int, expected: int) -> Iterator[WalkedBatch]:
-        """Yield consecutive whole batches. Raises Damaged."""
-        with self._files.use(segment.path) as file:
-            while position < segment.end_position:
-                left = segment.end_position - position
-                chunk = memoryview(file.read(position, min(CHUNK_BYTES, left)))
-                at = 0
-                while at + BATCH_HEADER_BYTES <= len(chunk):
-                    header = segment.header_at(chunk, at, position, expected)
-                    if at + header.size > len(chunk):
-                        if at:
-                            break
-                        chunk = memoryview(file.read(position, header.size))
-                    try:
-                        check_batch(chunk, at)
-                    except InvalidBatch as exc:
-                        raise Damaged(segment.name, position + at, expected, exc.why) from exc
-                    yield WalkedBatch(segment, position + at, header, chunk[at : at + header.size])
-                    at += header.size
-                    expected = header.next_offset
-                    self.walked += Walked(0, 1, header.record_count, header.size)
-                if not at:
-                    why = f"the file ends at byte {position + len(chunk)}"
-                    raise Damaged(segment.name, position, expected, why)
-                self._progress(at)
-                position += at
 
     def _beside(self) -> Iterator[Finding]:
         """Yield the findings on the files beside the segments, which can all be rebuilt."""

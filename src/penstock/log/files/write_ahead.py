@@ -38,8 +38,7 @@ FrameSums = tuple[int, int]
 def write_ahead_damage(path: Path) -> str | None:
     """Return the damage to the file; None if it is whole, ends in a torn frame, or does not exist.
 
-    Other processes may write it meanwhile: so damage is checked again, and not reported unless it is
-    confirmed.
+    Other processes may write it meanwhile: so damage is checked again, and not reported unless it is confirmed.
     """
     before = None
     for _ in range(_LOOKS):

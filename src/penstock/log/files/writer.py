@@ -1,14 +1,12 @@
 """The writer: one thread that assigns offsets, writes, syncs and acknowledges.
 
-Each round takes all pending appends: it checks and places every batch, writes each partition's batches with
-one call, syncs the written files in parallel, and then acknowledges all appends. Appends that arrive
-meanwhile form the next round: the slower the disk, the larger the groups. Where the log does not wait for the
-disk, a small single append that finds the writer idle runs in the caller's thread: two thread switches would
-take longer than the append.
+Each round takes all pending appends: it checks and places every batch, writes each partition's batches with one call,
+syncs the written files in parallel, and then acknowledges all appends. Appends that arrive meanwhile form the next
+round: the slower the disk, the larger the groups. Where the log does not wait for the disk, a small single append that
+finds the writer idle runs in the caller's thread: two thread switches would take longer than the append.
 
-Invariant: nothing is acknowledged, or visible to a reader, before it is on disk (where the log is set so).
-One thread at a time, the holder of `_busy`, changes partitions, in the order of the calls; so partitions need
-no locks.
+Invariant: nothing is acknowledged, or visible to a reader, before it is on disk (where the log is set so). One thread
+at a time, the holder of `_busy`, changes partitions, in the order of the calls; so partitions need no locks.
 """
 
 import errno
@@ -119,6 +117,14 @@ class LogWriter:
             self._waiting.append(append)
             self._waiting_bytes += append.size
             self._lock.notify_all()
+
+    def append_and_wait(
+        self, writes: Sequence[PartitionWrite], *, whole: bool = False, at_once: bool = False
+    ) -> list[WriteResult]:
+        """Append, and wait until all is durable or refused."""
+        finished: Future[list[WriteResult]] = Future()
+        self.append(writes, finished.set_result, whole=whole, at_once=at_once)
+        return finished.result()
 
     @property
     def may_take_at_once(self) -> bool:
@@ -381,11 +387,7 @@ class LogWriter:
                     run = []
                     continue
                 if work.unsynced or partition in self._dirty:
-                    partition.sync()
-                    partition.commit(synced=True)
-                    partition.publish()
-                    self._dirty.pop(partition, None)
-                    work.unsynced = False
+                    self._finish(partition, work)
                 self._roll(partition, left[0].header.base_offset)
             if not self._is_strict:
                 partition.reserve()
@@ -400,15 +402,19 @@ class LogWriter:
         """Commit the written batches; refuse those that found no space, which left no trace."""
         try:
             if work.unsynced:
-                partition.sync()
-                partition.commit(synced=True)
-                partition.publish()
-                self._dirty.pop(partition, None)
-                work.unsynced = False
+                self._finish(partition, work)
         except OSError as failure:
             work.error = partition.fail(failure)
         else:
             work.error = partition.refuse(exc, base)
+
+    def _finish(self, partition: PartitionLog, work: _PartitionRound) -> None:
+        """Sync, commit and publish the written batches of a partition. Raises OSError."""
+        partition.sync()
+        partition.commit(synced=True)
+        partition.publish()
+        self._dirty.pop(partition, None)
+        work.unsynced = False
 
     def _roll(self, partition: PartitionLog, base: int) -> None:
         following, partition.next_offset = partition.next_offset, base

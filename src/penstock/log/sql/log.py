@@ -83,8 +83,7 @@ class SqlLog(TopicTables):
     def at(self, topic: Topic, positions: Collection[Position], *, bare: bool = False) -> list[Entry]:
         if not positions:
             return []
-        partitions, offsets = (list(column) for column in zip(*sorted(set(positions)), strict=True))
-        places = Rows(partition=partitions, place=offsets)
+        places = Rows.of("partition place", sorted(set(positions)))
         return [Entry(*row) for row in self.rows("at", topic, places=places, bare=bare)]
 
     def times_at(self, places: Mapping[Topic, Collection[Position]]) -> dict[int, dict[Position, int]]:
@@ -97,8 +96,7 @@ class SqlLog(TopicTables):
         return found
 
     def first_offsets(self, topic: Topic, positions: Sequence[Position]) -> dict[int, int]:
-        partitions, lows = (list(column) for column in zip(*positions, strict=True))
-        return dict(self.rows("first_offsets", topic, places=Rows(partition=partitions, low=lows)))
+        return dict(self.rows("first_offsets", topic, places=Rows.of("partition low", positions)))
 
     def offsets_at(
         self, topic: Topic, timestamp_ms: int, ranges: Sequence[OffsetRange] | None = None
@@ -137,11 +135,29 @@ class SqlLog(TopicTables):
 
     def trim(self, topic: Topic, ranges: Sequence[OffsetRange], *, unless: Callable[[], bool] = lambda: False) -> int:
         """Delete the oldest records; lock the rows that publishers and sequencers need last, and briefly."""
-        return self._run(lambda tx: _trim(tx, topic, ranges, unless))
+        params = {"topic_id": topic.id, "ranges": ranges_table(ranges)}
+        expected = sum(each.high - each.low for each in ranges)
+
+        def change(tx: Transaction) -> int:
+            deleted = tx.change("log", "trim_delete", **params)
+            if deleted != expected and tx.rows("log", "trim_left", **params):
+                raise PickChanged(expected, deleted)  # some were erased meanwhile, which moves their rows
+            tx.change("log", "trim_times", **params)
+            tx.change("log", "trim_raise", **params)
+            if unless():
+                raise StillNeeded(topic.name)
+            return deleted
+
+        return self._run(change)
 
     def clear(self, topic: Topic) -> None:
         """Move the start of every partition to its end; bounded transactions remove the records."""
-        self._run(lambda tx: _clear(tx, topic))
+
+        def change(tx: Transaction) -> None:
+            tx.change("log", "times_delete", topic_id=topic.id)
+            tx.change("log", "heads_to_end", topic_id=topic.id)
+
+        self._run(change)
         if self._tx is None:
             self.sweep(topic)
 
@@ -156,8 +172,7 @@ class SqlLog(TopicTables):
     def erase(self, topic: Topic, positions: Collection[Position], *, owner: str | None = None) -> int:
         if not positions:
             return 0
-        partitions, offsets = (list(column) for column in zip(*sorted(set(positions)), strict=True))
-        places = Rows(partition=partitions, place=offsets)
+        places = Rows.of("partition place", sorted(set(positions)))
         params = {"topic_id": topic.id, "places": places, "owner": owner}
         return self._run(lambda tx: tx.change("log", "erase_records", **params))
 
@@ -167,24 +182,6 @@ class SqlLog(TopicTables):
 
     def count_owned(self, owner: str) -> int:
         return int(self._look(lambda tx: tx.rows("log", "owned_count", owner=owner))[0][0])
-
-
-def _trim(tx: Transaction, topic: Topic, ranges: Sequence[OffsetRange], unless: Callable[[], bool]) -> int:
-    params = {"topic_id": topic.id, "ranges": ranges_table(ranges)}
-    deleted = tx.change("log", "trim_delete", **params)
-    expected = sum(each.high - each.low for each in ranges)
-    if deleted != expected and tx.rows("log", "trim_left", **params):
-        raise PickChanged(expected, deleted)  # some were erased meanwhile, which moves their rows
-    tx.change("log", "trim_times", **params)
-    tx.change("log", "trim_raise", **params)
-    if unless():
-        raise StillNeeded(topic.name)
-    return deleted
-
-
-def _clear(tx: Transaction, topic: Topic) -> None:
-    tx.change("log", "times_delete", topic_id=topic.id)
-    tx.change("log", "heads_to_end", topic_id=topic.id)
 
 
 def _find_id(

@@ -1,11 +1,10 @@
 """Pending writes, by source and partition: only its own writers wait for a locked partition.
 
-Sources take turns: a transaction takes one write of every source, the least recently served source first, and
-more of each in turn while it is small. So a new write waits for the current transaction and its own, unless
-there are more sources than one transaction takes; then it waits for its turn. A partition is in one
-transaction at a time, so the writes of one source to one partition keep their order. A partition found locked
-is contested: it is retried together with others after growing pauses, and meanwhile waiting threads wait for
-the contested partitions one by one, in turn.
+Sources take turns: a transaction takes one write of every source, the least recently served source first, and more of
+each in turn while it is small. So a new write waits for the current transaction and its own, unless there are more
+sources than one transaction takes; then it waits for its turn. A partition is in one transaction at a time, so the
+writes of one source to one partition keep their order. A partition found locked is contested: it is retried together
+with others after growing pauses, and meanwhile waiting threads wait for the contested partitions one by one, in turn.
 """
 
 from collections import deque

@@ -43,10 +43,7 @@ def encode_headers(headers: RawHeaders) -> bytes:
 
 
 def decode_headers(data: bytes) -> RawHeaders:
-    """Return the headers in bytes.
-
-    Raises Undecodable for anything but exactly one list of headers.
-    """
+    """Return the headers in bytes. Raises Undecodable for anything but exactly one list of headers."""
     if data == _NONE:
         return ()
     headers: list[tuple[str, bytes | None]] = []
