@@ -12,9 +12,8 @@ from uuid import UUID
 from penstock.errors import Error, InvalidUrl, StoreMissing, UnknownPartition, UnknownTopic
 from penstock.log.contract import Topic
 from penstock.log.files.directory import TOPICS
-from penstock.log.files.disk import Disk, write_whole
+from penstock.log.files.disk import Disk, WriterLock, write_whole, writer_pid
 from penstock.log.files.folder import PartitionFolder, load_segments
-from penstock.log.files.lock import WriterLock, writer_pid
 from penstock.log.files.log import FileLog
 from penstock.log.files.open_files import OpenFiles
 from penstock.log.files.settings import FilesSettings

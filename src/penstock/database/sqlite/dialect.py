@@ -27,8 +27,7 @@ from penstock.errors import (
 
 from ..contract import Dialect, NotificationListener, Params, Result, Row, Rows, TransactionState
 from ..end_statements import refuse_end
-from .private_file import make_private
-from .shared_file import FileConnection, Sign, WriteWatch, can_watch, shared_file
+from .shared_file import FileConnection, Sign, WriteWatch, can_watch, make_private, shared_file
 
 BUSY_SECONDS = 30.0
 _HELD_MS = 500

@@ -2,6 +2,9 @@
 
 The sign is only a hint (inotify on Linux): a write is visible once SQLite shows it, and a waiting thread polls from
 time to time in any case. The file is named, never opened here: closing it would drop this process's locks on it.
+
+A new file is private: SQLite itself would let everybody read it, but for the umask. The files that SQLite puts beside
+it (`-wal`, `-shm`, `-journal`) get the same rights from SQLite.
 """
 
 import ctypes
@@ -14,6 +17,7 @@ from contextlib import suppress
 from enum import Enum
 from threading import Event, Lock, get_ident
 from typing import Any, NamedTuple
+from uuid import uuid4
 from weakref import WeakMethod, WeakValueDictionary
 
 from penstock.errors import StoreReplaced, StoreUnreachable
@@ -267,3 +271,36 @@ def _watch(path: str) -> int | None:
         os.close(watch)
         return None
     return watch
+
+
+FILE_MODE = 0o600
+
+
+def make_private(path: str) -> None:
+    """Make an empty file under another name, and give it its own unless one is there by now.
+
+    The file itself is never opened here: closing it would end all locks of this process on it, as POSIX has
+    it, also SQLite's; another process would take it for unused, and remove the write-ahead log that this one
+    goes on writing. What cannot be made so is left to SQLite, which says why it cannot make it either.
+    """
+    path = os.path.realpath(path)
+    if os.path.exists(path):
+        return  # whose rights its owner has chosen
+    new = f"{path}.{uuid4().hex}"
+    with suppress(OSError):
+        fd = os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
+        try:
+            os.fchmod(fd, FILE_MODE)  # whatever the umask is
+            os.close(fd)
+            _link(new, path)
+        finally:
+            os.unlink(new)
+
+
+def _link(new: str, path: str) -> None:
+    try:
+        os.link(new, path)
+    except FileExistsError:
+        pass
+    except OSError:  # a file system without hard links; no connection can have opened what is made here
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE))

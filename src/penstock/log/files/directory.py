@@ -1,11 +1,12 @@
 """The directory of a log in files: its topics' folders, its open files, and, in one process, its writer.
 
     data/
-        penstock.db            topics, groups, cursors, lanes: the usual tables, in SQLite identity
-        which log it is writer.lock            held by the process that writes topics/<uuid>/         one
-        folder for each topic
-            heads              the bounds of its partitions <partition>/       segments, their indexes,
-            snapshots of producers
+        penstock.db            topics, groups, cursors, lanes: the usual tables, in SQLite
+        identity               which log it is
+        writer.lock            held by the process that writes
+        topics/<uuid>/         one folder for each topic
+            heads              the bounds of its partitions
+            <partition>/       segments, their indexes, snapshots of producers
 
 All users of the same directory in one process share one `LogDirectory`, and so one writer. It does not know
 SQL: `FileLog` joins it with the tables. Safe from any thread.
@@ -20,13 +21,12 @@ from uuid import UUID
 
 from penstock.clock import Clock
 
-from .disk import Disk
+from .disk import Disk, WriterLock
 from .folder import PartitionFolder
 from .heads import HeadsFile, PartitionHead
-from .lock import WriterLock
 from .open_files import OpenFiles
 from .partition import PartitionLog
-from .partition_reader import PartitionReader
+from .partition_view import PartitionReader
 from .settings import FilesSettings
 from .upkeep import Upkeep
 from .writer import LogWriter

@@ -37,9 +37,9 @@ from . import rewriting, search
 from .appender import Appender
 from .claim import LogClaim
 from .directory import LogDirectory, TopicFiles
-from .gaps import voids_in
+from .disk import WriterLock
+from .folder import voids_in
 from .heads import PartitionHead
-from .lock import WriterLock
 from .notes import ProducerNotes
 from .partition import PartitionLog
 from .partition_view import PartitionView

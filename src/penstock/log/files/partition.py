@@ -26,12 +26,11 @@ from .heads import HeadsFile, PartitionHead
 from .index import SparseIndex
 from .open_files import OpenFiles
 from .partition_view import PartitionView
-from .producers import ProducerState, SentBatch, following_state
+from .producers import ProducerState, SentBatch, following_state, write_snapshot
 from .segment import Segment
 from .segment_header import HEADER_BYTES, SegmentHeader, decode_header
 from .settings import FilesSettings
 from .small_files import forget_shortened, read_reservation, write_reservation, write_shortened
-from .snapshots import write_snapshot
 from .tail import find_tail
 
 logger = logging.getLogger("penstock.files")

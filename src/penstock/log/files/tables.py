@@ -27,8 +27,7 @@ from penstock.database.sqlite.dialect import SqliteConnection, SqliteDialect
 from penstock.database.statements import statement
 from penstock.errors import StoreDamaged
 
-from .disk import FOLDER_MODE
-from .lock import writer_pid
+from .disk import FOLDER_MODE, writer_pid
 from .write_ahead import write_ahead_damage
 
 NAME = "penstock.db"

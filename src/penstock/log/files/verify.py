@@ -21,17 +21,15 @@ from penstock.wire.kafka.record_batch import BatchHeader, read_header
 from . import tables
 from .directory import TOPICS
 from .disk import Disk, read_whole
-from .folder import PartitionFolder, load_segments, segment_bases, set_end
-from .gaps import MissingRun, missing_runs, missing_tail
+from .folder import MissingRun, PartitionFolder, load_segments, missing_runs, missing_tail, segment_bases, set_end
 from .heads import NAME as HEADS
 from .heads import HeadsFile, PartitionHead
 from .index import SparseIndex
 from .open_files import OpenFiles
+from .producers import newest_snapshot, snapshot_name, snapshot_offsets
 from .segment import SUFFIX, Segment
 from .segment_header import HEADER_BYTES, SegmentHeader, decode_header
 from .small_files import read_identity
-from .snapshots import SUFFIX as SNAPSHOT
-from .snapshots import newest_snapshot, snapshot_offsets
 from .tail import find_tail
 
 _OPEN_FILES = 16
@@ -306,7 +304,7 @@ class PartitionWalk:
                     yield self._note(path, "it is damaged; it is rebuilt when needed")
         offsets = snapshot_offsets(disk, folder)
         if offsets and newest_snapshot(disk, folder, offsets[-1]).offset != offsets[-1]:
-            path = folder / f"{offsets[-1]:020}{SNAPSHOT}"
+            path = folder / snapshot_name(offsets[-1])
             yield self._note(path, "it is damaged; an older one, or the whole log, gives the same state")
 
     def _has_batch(self, path: Path) -> bool:

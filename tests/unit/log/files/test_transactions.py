@@ -16,9 +16,8 @@ from penstock.log.files.directory import TopicFiles
 from penstock.log.files.disk import Disk, DiskFile
 from penstock.log.files.open_files import OpenFiles
 from penstock.log.files.partition import PartitionLog
-from penstock.log.files.partition_reader import PartitionReader
-from penstock.log.files.producers import Producers
-from penstock.log.files.snapshots import newest_snapshot, snapshot_offsets
+from penstock.log.files.partition_view import PartitionReader
+from penstock.log.files.producers import Producers, newest_snapshot, snapshot_offsets
 from penstock.log.files.writer import PartitionWrite
 from penstock.testing import FakeClock
 from penstock.wire.kafka.record_batch import BatchHeader, Marker, encode_marker, read_header
