@@ -96,7 +96,6 @@ def _notify(database: Database, word: str) -> None:
 
 
 def _channel(database: Database) -> str:
-    """Return the channel on which the members of one set of tables wake each other."""
     return database.names.table("bell")
 
 

@@ -68,5 +68,4 @@ def _dialect(url: str, limit_seconds: float | None, listen_url: str | None) -> D
 
 
 def _is_file(path: str) -> bool:
-    """Return whether a path names a file, not the memory of one connection."""
     return path not in ("", ":memory:") and "\x00" not in path

@@ -97,7 +97,6 @@ def _read(room: str, file: str) -> dict[str, str]:
 
 
 def _body(text: str) -> str:
-    """Return a statement without its comments; empty if it is only declared."""
     lines = [line for line in text.splitlines() if not line.lstrip().startswith("--")]
     return "\n".join(lines).strip().removesuffix(";")
 
@@ -140,7 +139,6 @@ def _in_selects(sql: str, words: str) -> str:
 
 
 def _closing(sql: str, start: int) -> int:
-    """Return the position of the parenthesis that closes the one before `start`."""
     depth = 1
     for at in range(start, len(sql)):
         depth += {"(": 1, ")": -1}.get(sql[at], 0)

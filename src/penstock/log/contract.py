@@ -14,7 +14,7 @@ and are for
 |------------------------------------------|-----------------------------------------------------------------|
 | a transaction of the `database` room     | `within`: a log in the same database takes part in it, one in   |
 |                                          | files reads tables by it and writes on its own; `pinned_topic`  |
-| one query instead of many                | `bounds_of`, `times_at`, `holds_of`, `find_key_in`              |
+| one query, however many topics or ranges | `bounds_of`, `times_at`, `holds_of`, `find_key_in`              |
 | a log beside its tables, which can part  | `check_parts`, `skip_to`, `shortened`                           |
 | a log with one writing process           | `claim`, `trims_here`, `append_at_once`, `close`                |
 | offsets without records, and compaction  | `voids`, `compaction`, `compact`, `tend`                        |
@@ -331,10 +331,7 @@ class Log(ABC):
         """
 
     def bounds_of(self, topics: Sequence[Topic]) -> dict[int, dict[int, Bounds]]:
-        """Return the bounds of every partition of several topics, by topic id, as `all_bounds` does.
-
-        An engine should answer with one query, whatever the number of topics.
-        """
+        """Return the bounds of every partition of several topics, by topic id, as `all_bounds` does."""
         return {each.id: self.all_bounds(each) for each in topics}
 
     @abstractmethod
@@ -351,10 +348,7 @@ class Log(ABC):
         """Return the records at some positions, sorted, with their owner tags; missing ones are left out."""
 
     def times_at(self, places: Mapping[Topic, Collection[Position]]) -> dict[int, dict[Position, int]]:
-        """Return the publishing times of the records at some positions of several topics, by topic id.
-
-        Missing records are left out. An engine should answer with one query, whatever the number of topics.
-        """
+        """Return the publishing times of the records at some positions, by topic id; missing ones are left out."""
         return {
             topic.id: {
                 Position(each.partition, each.offset): each.timestamp_ms
@@ -507,8 +501,8 @@ class Log(ABC):
     ) -> bool:
         """Do a bounded part of the upkeep besides trimming; return whether there is more.
 
-        Compaction removes records that later ones replace, below the given offset of each partition;
-        `leaving` is called with the ranges before they are rewritten. Offsets do not change.
+        Compaction removes records that later ones replace, below the given offset of each partition; `leaving` is
+        called with the ranges before they are rewritten. Offsets do not change.
         """
         return False
 
@@ -540,10 +534,7 @@ class Log(ABC):
         """Return the holds on a topic, by reader."""
 
     def holds_of(self, topics: Sequence[Topic]) -> dict[int, dict[str, dict[int, int]]]:
-        """Return the holds on several topics, by topic id, as `holds` does.
-
-        Topics without holds may be left out. An engine should answer with one query, whatever the number of topics.
-        """
+        """Return the holds on several topics, by topic id; topics without holds may be left out."""
         return {each.id: self.holds(each) for each in topics}
 
 

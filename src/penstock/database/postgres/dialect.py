@@ -432,7 +432,6 @@ def _texts(conn: "psycopg.Connection[Any]", calls: Sequence[tuple[str, Params]])
 
 
 def _run_all(conn: "psycopg.Connection[Any]", statements: Sequence[str]) -> list[Result]:
-    """Run statements as one message and return their results."""
     cursor = psycopg.Cursor(conn, row_factory=tuple_row)
     cursor.execute(";".join(statements))
     results = [_result(cursor)]
@@ -452,6 +451,5 @@ def missing_table(error: Exception) -> SchemaMissing | None:
 
 
 def _named(error: psycopg.Error) -> str:
-    """Return the quoted name in PostgreSQL's message."""
     _, _, rest = (error.diag.message_primary or "").partition('"')
     return rest.partition('"')[0]

@@ -123,5 +123,4 @@ def _query(options: Options) -> str:
 
 @cache
 def _libpq_names() -> frozenset[str]:
-    """Return the option names of the installed libpq."""
     return frozenset(each.keyword.decode() for each in Conninfo.get_defaults())

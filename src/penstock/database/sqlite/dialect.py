@@ -405,7 +405,6 @@ def _primary_code(error: Exception) -> int | None:
 
 
 def _split(script: str) -> Iterator[str]:
-    """Yield the statements of a script."""
     statement = ""
     for line in script.splitlines(keepends=True):
         statement += line

@@ -165,7 +165,6 @@ class Appender:
 
 
 def _parts(topic: Topic, batch: Batch) -> list[_BatchPart]:
-    """Split a batch by partition."""
     if batch.partition is not None:
         return [_BatchPart(batch.partition, list(range(len(batch.contents))))] if batch.contents else []
     parts: dict[int, list[int]] = {}
@@ -176,7 +175,6 @@ def _parts(topic: Topic, batch: Batch) -> list[_BatchPart]:
 
 
 def _positions(batch: Batch, written: Sequence[tuple[_BatchPart, WriteResult]]) -> list[Position]:
-    """Return the position of each record of a batch."""
     positions: list[Position] = [Position(0, 0)] * len(batch.contents)
     for part, result in written:
         for at, number in enumerate(part.numbers):

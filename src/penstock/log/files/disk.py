@@ -245,7 +245,6 @@ def writer_pid(folder: Path) -> int | None:
 
 
 def _taken(fd: int, kind: int) -> bool:
-    """Try to take a lock without waiting; return whether it was taken."""
     try:
         fcntl.flock(fd, kind | fcntl.LOCK_NB)
     except OSError:

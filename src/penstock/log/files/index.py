@@ -81,11 +81,6 @@ class SparseIndex:
             yield self._mark(place)
             place += 1
 
-    @property
-    def latest_ms(self) -> int:
-        """The latest time in the segment; -1 for an empty one."""
-        return max(self._times, default=-1)
-
     def _mark(self, place: int) -> Mark:
         return Mark(self._offsets[place], self._positions[place], self._times[place])
 

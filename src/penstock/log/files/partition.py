@@ -59,8 +59,6 @@ class PlacedBatch(NamedTuple):
 
 
 class _SegmentPlace(NamedTuple):
-    """Base offset and end of a segment."""
-
     base: int
     position: int
     offset: int

@@ -225,7 +225,6 @@ class PartitionView:
         return high
 
     def _segments_from(self, offset: int) -> list[Segment]:
-        """Return the segments that hold offsets from this one on."""
         segments = self.segments
         first = len(segments)
         while first and segments[first - 1].end_offset > offset:
@@ -325,7 +324,6 @@ class PartitionReader(PartitionView):
         self._is_found = True
 
     def _take_over(self, head: PartitionHead) -> None:
-        """Apply a head."""
         before = self.segments
         if head.changes != self._changes:
             for each in before:
@@ -375,6 +373,5 @@ class PartitionReader(PartitionView):
 
 
 def _is_shorter(segments: Sequence[Segment], before: Sequence[Segment]) -> bool:
-    """Return whether a segment ends earlier than before."""
     ends = {each.base_offset: each.end_offset for each in before}
     return any(each.end_offset < ends.get(each.base_offset, 0) for each in segments)

@@ -195,7 +195,6 @@ def owned(view: PartitionView, owner: str) -> Iterator[Entry]:
 
 
 def _matching(view: PartitionView, low: int, high: int, kind: NameKind, name: bytes) -> Iterator[Entry]:
-    """Yield all records of the segments that may hold a name."""
     for segment in _segments(view, low, high):
         if may_hold(view, segment, kind, name):
             yield from view.entries(max(low, segment.base_offset), min(high, segment.end_offset))

@@ -146,7 +146,7 @@ class Segment:
                         break
                     resumed = self.resync(position + at + 1, expected)
                     if resumed is None or resumed[1] > offset:
-                        self.header_at(chunk, at, position, expected)
+                        self._header(chunk, at, position, expected)
                         raise Damaged(self.name, position + at, expected, "a batch that does not follow")
                     return self._read_from(resumed, offset, max_bytes, until)
                 if following <= offset:
@@ -233,8 +233,6 @@ class Segment:
                 at = 0
                 while at + BATCH_HEADER_BYTES <= len(chunk):
                     header = self._header(chunk, at, position, expected)
-                    if isinstance(header, Damaged):
-                        raise header
                     yield position + at, header
                     at += header.size
                     expected = header.next_offset
@@ -259,15 +257,8 @@ class Segment:
             position += at
             expected = piece.next_offset
 
-    def header_at(self, chunk: bytes | memoryview, at: int, base: int, expected: int) -> BatchHeader:
+    def _header(self, chunk: bytes | memoryview, at: int, base: int, expected: int) -> BatchHeader:
         """Return the header at a place of a chunk if it continues the chain. Raises Damaged."""
-        found = self._header(chunk, at, base, expected)
-        if isinstance(found, Damaged):
-            raise found
-        return found
-
-    def _header(self, chunk: bytes | memoryview, at: int, base: int, expected: int) -> BatchHeader | Damaged:
-        """Return the header at a place if it continues the chain, else the damage."""
         header = BatchHeader._make(BATCH_HEADER.unpack_from(chunk, at))
         if header.base_offset != expected:
             why = f"a batch begins at offset {header.base_offset}"
@@ -279,7 +270,7 @@ class Segment:
             why = f"a batch ends at offset {header.last_offset}"
         else:
             return header
-        return Damaged(self.name, base + at, expected, why)
+        raise Damaged(self.name, base + at, expected, why)
 
     def present(self) -> "Segment | None":
         """Return the segment of the present file: itself, or its rewritten form. None if the file is gone."""

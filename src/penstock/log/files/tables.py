@@ -127,7 +127,6 @@ def _schema_damage(facts: dict[str, str], texts: Iterable[Row]) -> str | None:
 
 
 def _schema_mark(version: int, texts: Iterable[Row]) -> str:
-    """Return the checksum entry for table definitions of a schema version."""
     whole = "\n".join(f"{name} {text}" for name, text in texts)
     return f"{version} {crc32c(whole.encode()):08x}"
 

@@ -96,7 +96,6 @@ def _plausible(segment: Segment, place: tuple[int, int]) -> BatchHeader | None:
 
 
 def _batch_at(segment: Segment, position: int, offset: int) -> tuple[int, int] | None:
-    """Return the place if a whole batch begins there."""
     return (position, offset) if whole_until(segment, position, offset, most=1)[0] > position else None
 
 

@@ -171,6 +171,5 @@ def _is_worth_it(segment: Segment) -> bool:
 
 
 def _cold_segments(partition: PartitionLog, before_ms: int) -> list[Segment]:
-    """Return the segments that were closed before a time, oldest first."""
     segments = partition.segments
     return [segment for segment, following in pairwise(segments) if 0 < following.header.created_ms < before_ms]

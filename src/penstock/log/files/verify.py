@@ -171,7 +171,6 @@ class PartitionWalk:
         yield from self._beside()
 
     def _missing(self, head: PartitionHead | None) -> Iterator[Finding]:
-        """Yield the missing segments, as known from the other segments and the head."""
         segments = load_segments(self._files, self.folder, _INDEX_BYTES)
         runs: list[MissingRun | None] = [*missing_runs(self.folder, segments)]
         start = 0 if head is None else head.start
@@ -267,7 +266,6 @@ class PartitionWalk:
     def _walk(
         self, segment: Segment, position: int = HEADER_BYTES, offset: int | None = None
     ) -> Iterator[WalkedBatch | Finding]:
-        """Yield the batches of a segment and the damage between them."""
         expected = segment.base_offset if offset is None else offset
         while position < segment.end_position:
             try:

@@ -57,7 +57,6 @@ def write_ahead_damage(path: Path) -> str | None:
 
 
 def _damage(header: bytes, file: BinaryIO) -> str | None:
-    """Return the damage to a file, which is read up to the end of its header."""
     if os.fstat(file.fileno()).st_size < _HEADER_BYTES + _FRAME_BYTES or len(header) < _HEADER_BYTES:
         return None
     magic, _, page_bytes, _, salt, first, second = _HEADER.unpack(header)
@@ -84,7 +83,6 @@ def _damage(header: bytes, file: BinaryIO) -> str | None:
 
 
 def _frames(file: BinaryIO, frame_bytes: int) -> Iterator[bytes]:
-    """Yield the whole frames in the rest of the file."""
     while piece := file.read(max(1, _PIECE_BYTES // frame_bytes) * frame_bytes):
         for at in range(0, len(piece) - frame_bytes + 1, frame_bytes):
             yield piece[at : at + frame_bytes]

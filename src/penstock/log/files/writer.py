@@ -61,8 +61,6 @@ class _Append:
 
 
 class _PartitionRound:
-    """The work of one round on one partition."""
-
     def __init__(self) -> None:
         self.batches: list[PlacedBatch] = []
         self.size = 0  # of the batches, in bytes
@@ -307,7 +305,6 @@ class LogWriter:
     # -- one round
 
     def _place(self, append: _Append, rounds: dict[PartitionLog, _PartitionRound]) -> None:
-        """Check the batches of an append and place each."""
         for number, write in enumerate(append.writes):
             if write.partition is not None and write.error is None:
                 try:
@@ -424,7 +421,6 @@ class LogWriter:
             partition.next_offset = following
 
     def _settle(self, rounds: dict[PartitionLog, _PartitionRound]) -> None:
-        """Sync and commit the written batches."""
         written = [each for each, work in rounds.items() if work.unsynced and work.error is None]
         if self._is_strict:
             for partition, failure in self._sync(written).items():

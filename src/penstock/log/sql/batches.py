@@ -312,7 +312,6 @@ def _known(tx: Transaction, taken: Sequence[TakenWrite]) -> dict[tuple[int, int,
 
 
 def _starts(tx: Transaction, keys: set[HeadKey]) -> dict[HeadKey, int]:
-    """Return the starts of some partitions."""
     topics = sorted({key.topic_id for key in keys})
     rows: list[Any] = tx.rows("log", "heads_of_topics", topics=topics) if topics else []
     return {

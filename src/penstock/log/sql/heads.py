@@ -76,7 +76,6 @@ def lock_heads(tx: Transaction, keys: Iterable[HeadKey]) -> dict[HeadKey, Head]:
 
 
 def _lock_free_heads(tx: Transaction, keys: Iterable[HeadKey]) -> dict[HeadKey, Head]:
-    """Lock those heads that no other transaction has locked, and return them."""
     columns = Rows.of("topic_id partition", sorted(set(keys)))
     rows = tx.rows("log", "heads_lock_free", heads=columns)
     return {HeadKey(row[0], row[1]): Head(row[2], row[3]) for row in rows}
@@ -143,7 +142,6 @@ def raise_by(tx: Transaction, counts: Sequence[Row], move: Callable[[], object])
 
 
 def _raise(tx: Transaction, raised: Sequence[Raised]) -> None:
-    """Raise locked heads, and add due time marks."""
     raises = [(one.topic_id, one.partition, one.added, one.max_ms) for one in raised]
     tx.change("log", "heads_raise", raises=Rows.of("topic_id partition added max_ms", raises))
     mark_times(tx, raised)

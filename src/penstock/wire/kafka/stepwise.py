@@ -61,16 +61,6 @@ def encode_element(api: Api, array: str, message: Message, version: int) -> Code
     return bytes(out)
 
 
-def drained(steps: CodecSteps[T]) -> T:
-    """Run all steps and return their result."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as done:
-            found: T = done.value
-            return found
-
-
 @lru_cache(maxsize=1024)
 def _reading(api: Api, version: int) -> _ReadSteps:
     return _read_struct(api.request, version, api.is_flexible(version))
@@ -82,7 +72,6 @@ def _putting(api: Api, version: int) -> _PutSteps:
 
 
 def _has_array(kind: FieldKind) -> bool:
-    """Return whether a value may contain a list at any depth."""
     if isinstance(kind, StructOf):
         return any(_has_array(each.kind) for each in kind.fields)
     return isinstance(kind, ArrayOf)

@@ -10,7 +10,7 @@ from penstock.wire.kafka.apis.cluster import FIND_COORDINATOR
 from penstock.wire.kafka.apis.groups import OFFSET_FETCH
 from penstock.wire.kafka.apis.topics import METADATA
 from penstock.wire.kafka.layout import Api
-from penstock.wire.kafka.stepwise import decode_request, drained, encode_answer
+from penstock.wire.kafka.stepwise import decode_request, encode_answer
 
 from .samples import a_message
 from .test_layout import each_version
