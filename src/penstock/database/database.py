@@ -204,7 +204,8 @@ class Database:
             except Exception as exc:
                 is_late = SYSTEM.monotonic() - started >= self.timeout_seconds
                 is_last = replay == _REPLAYS or is_late or self._lock_ms is not None
-                if is_last or not self._may_repeat(exc):
+                may_repeat = isinstance(exc, TopicVanished | PickChanged) or self.dialect.is_conflict(exc)
+                if is_last or not may_repeat:
                     translated = self.dialect.translate(exc)
                     if translated is None and self.dialect.is_conflict(exc):
                         translated = StoreLocked(self.where)
@@ -257,9 +258,6 @@ class Database:
         """Return whether an error may be specific to the connection, so that a new one may work."""
         lasting = StoreUnreachable | StoreReadOnly | StoreDamaged
         return isinstance(self.dialect.translate(error), lasting)
-
-    def _may_repeat(self, error: Exception) -> bool:
-        return isinstance(error, TopicVanished | PickChanged) or self.dialect.is_conflict(error)
 
     @property
     def where(self) -> str:

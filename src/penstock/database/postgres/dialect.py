@@ -291,9 +291,7 @@ class PostgresDialect(Dialect):
         cursor = psycopg.Cursor(conn, row_factory=tuple_row)
         begin = "BEGIN ISOLATION LEVEL READ COMMITTED" + settings
         cursor.execute(";".join([begin, *statements, "COMMIT"]), prepare=False)
-        results = [_result(cursor)]
-        while cursor.nextset():
-            results.append(_result(cursor))
+        results = _results(cursor)
         if cursor.statusmessage != "COMMIT":
             raise pg.InFailedSqlTransaction("the server did not confirm COMMIT: nothing is committed")
         return results[-1 - len(statements) : -1]
@@ -434,6 +432,10 @@ def _texts(conn: "psycopg.Connection[Any]", calls: Sequence[tuple[str, Params]])
 def _run_all(conn: "psycopg.Connection[Any]", statements: Sequence[str]) -> list[Result]:
     cursor = psycopg.Cursor(conn, row_factory=tuple_row)
     cursor.execute(";".join(statements))
+    return _results(cursor)
+
+
+def _results(cursor: "psycopg.Cursor[Row]") -> list[Result]:
     results = [_result(cursor)]
     while cursor.nextset():
         results.append(_result(cursor))

@@ -159,7 +159,7 @@ class SqliteDialect(Dialect):
         self._file.writers.join(conn, self._busy_seconds)
         conn.guarded = guarded
         conn.execute("BEGIN IMMEDIATE")
-        self._file.accept_writes()
+        self._file.is_read_only = False
         if guarded:
             conn.execute("SAVEPOINT penstock_unit")
         return self.execute_all(conn, first)
@@ -329,7 +329,8 @@ class SqliteListener(NotificationListener):
                 return []
             self._conn = self._dialect.connect()
             self._version = self._read()
-            self._watch_again()
+            former, self._writes = self._writes, WriteWatch(f"{self._dialect.path}-wal")  # it may be another file
+            former.close()
             return [""]
         if self._has_reported:
             self._has_reported = False
@@ -373,11 +374,6 @@ class SqliteListener(NotificationListener):
     def close(self) -> None:
         self._writes.close()
         self._dialect.close(self._conn)
-
-    def _watch_again(self) -> None:
-        """Watch the write-ahead log of a new connection: it may be another file."""
-        former, self._writes = self._writes, WriteWatch(f"{self._dialect.path}-wal")
-        former.close()
 
     def _read(self) -> int:
         return int(self._conn.execute("PRAGMA data_version").fetchone()[0])

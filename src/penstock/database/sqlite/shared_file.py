@@ -101,10 +101,6 @@ class SharedFile:
             if drop is not None:
                 drop()
 
-    def accept_writes(self) -> None:
-        """Record that the file can be written."""
-        self.is_read_only = False
-
 
 def shared_file(path: str) -> SharedFile:
     """Return the shared state for a path, one per file in this process."""

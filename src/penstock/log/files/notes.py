@@ -5,8 +5,8 @@ from which on they may be found (`floors`). Then the records are appended; then 
 of an intent row searches the log for its ids: those found were appended, and the producer continues behind them.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +15,6 @@ import msgspec
 from penstock.database.contract import Row, Rows
 
 from ..contract import Appended, Batch, Position, Topic, is_repeated
-from ..entry import Entry
-from .partition_view import PartitionView
 
 if TYPE_CHECKING:
     from .log import FileLog
@@ -41,14 +39,9 @@ class ProducerNotes:
     def __init__(self, log: "FileLog") -> None:
         self._log = log
 
-    @contextmanager
-    def guard(self, batches: Sequence[Batch]) -> Iterator[None]:
+    def guard(self, batches: Sequence[Batch]) -> AbstractContextManager[object]:
         """Keep other threads from appending as a named producer meanwhile."""
-        if any(batch.producer is not None for batch in batches):
-            with _lock:
-                yield
-        else:
-            yield
+        return _lock if any(batch.producer is not None for batch in batches) else nullcontext()
 
     def last(self, producer: str) -> Appended | None:
         """Return the last batch of a producer: those records of it that are in the log."""
@@ -90,13 +83,9 @@ class ProducerNotes:
         topics: Mapping[str, tuple[Topic, int]],
     ) -> None:
         """Record the positions of the producers' batches."""
-        self._put(
-            [
-                _row(batch, topics[batch.topic][0], positions)
-                for batch, before, positions in zip(batches, known, found, strict=True)
-                if batch.producer is not None and before is None and positions
-            ]
-        )
+        each = zip(batches, known, found, strict=True)
+        new = [(batch, positions) for batch, before, positions in each if before is None and positions]
+        self._put([_row(batch, topics[batch.topic][0], at) for batch, at in new if batch.producer is not None])
 
     def _put(self, rows: Sequence[Row]) -> None:
         if rows:
@@ -118,20 +107,15 @@ class ProducerNotes:
         wanted, found = set(ids), dict[str, Position]()
         if topic is not None:
             for number, floor in floors.items():
-                for entry in _appended_since(self._log.view(topic, int(number)), floor):
-                    if entry.id in wanted:
-                        found[entry.id] = Position(entry.partition, entry.offset)
+                view = self._log.view(topic, int(number))
+                for header, batch in view.batches(floor, view.end):  # also behind an open transaction
+                    for entry in () if header.is_transactional else view.decoded(header, batch):
+                        if entry.id in wanted:
+                            found[entry.id] = Position(entry.partition, entry.offset)
         there = [each for each in ids if each in found]
         places = [found[each] for each in there]
         self._put([(producer, epoch, sequence, topic_id, _json(places), _json(there))])
         return Appended(epoch, sequence, topic_id, tuple(places), tuple(there))
-
-
-def _appended_since(view: PartitionView, floor: int) -> Iterator[Entry]:
-    """Yield the records appended outside transactions, also behind an open one. Raises Damaged."""
-    for header, batch in view.batches(floor, view.end):
-        if not header.is_transactional:
-            yield from view.decoded(header, batch)
 
 
 def _row(batch: Batch, topic: Topic, placed: _Floors | list[Position]) -> Row:

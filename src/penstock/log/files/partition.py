@@ -59,9 +59,9 @@ class PlacedBatch(NamedTuple):
 
 
 class _SegmentPlace(NamedTuple):
-    base: int
-    position: int
-    offset: int
+    base: int = -1
+    position: int = 0
+    offset: int = 0
 
 
 class PartitionLog(PartitionView):
@@ -143,14 +143,10 @@ class PartitionLog(PartitionView):
         if segments:
             self.publish()
             if head is None or head.segment != segments[-1].base_offset:
-                self._keep_head()
-
-    def _keep_head(self) -> None:
-        """Make the head of a segment durable before anything is appended to the segment."""
-        try:
-            self._heads.sync()
-        except OSError as exc:
-            self.fail(exc)
+                try:  # before anything is appended to the segment
+                    self._heads.sync()
+                except OSError as exc:
+                    self.fail(exc)
 
     def _recover_last(self, last: Segment, head: PartitionHead | None) -> int:
         """Find the end of the last segment and sync it; return the end of offsets that may be assigned."""
@@ -468,20 +464,11 @@ class PartitionLog(PartitionView):
     def roll(self) -> None:
         """Begin a new segment at the next offset, after syncing the old one. Raises OSError."""
         disk, old = self.files.disk, self.segments[-1] if self.segments else None
-        header = SegmentHeader(
-            self.folder.topic,
-            self.folder.partition,
-            self.next_offset,
-            self.leader_epoch,
-            created_ms=self._clock.now_ms(),
-        )
-        before = self._lost
-        if before is None and old is not None:
+        before = self._lost or _SegmentPlace()
+        if self._lost is None and old is not None:
             before = _SegmentPlace(old.base_offset, old.end_position, old.end_offset)
-        if before is not None:
-            header = header._replace(
-                before_base=before.base, before_position=before.position, before_offset=before.offset
-            )
+        topic, number, now_ms = self.folder.topic, self.folder.partition, self._clock.now_ms()
+        header = SegmentHeader(topic, number, self.next_offset, self.leader_epoch, 0, now_ms, *before)
         path = self.folder.segment_path(self.next_offset)
         if old is not None and old.path == path:  # the old one is new itself: no offset was assigned since
             self._must_roll = False

@@ -66,7 +66,9 @@ def _sound_behind(segment: Segment, place: tuple[int, int]) -> tuple[int, tuple[
     first, last = -1, place
     while True:
         header = _plausible(segment, last)
-        found = None if header is None else _batch_at(segment, *_after(last, header))
+        found = None if header is None else _after(last, header)
+        if found is not None and whole_until(segment, *found, most=1)[0] == found[0]:
+            found = None  # no whole batch begins there
         found = found or segment.resync(last[0] + 1, last[1], (_NO_END, _NO_END))
         if found is None:
             return None if first < 0 else (first, last)
@@ -93,10 +95,6 @@ def _plausible(segment: Segment, place: tuple[int, int]) -> BatchHeader | None:
         except InvalidBatch:
             return None
     return header
-
-
-def _batch_at(segment: Segment, position: int, offset: int) -> tuple[int, int] | None:
-    return (position, offset) if whole_until(segment, position, offset, most=1)[0] > position else None
 
 
 def _may_be_unwritten(segment: Segment, start: int, stop: int) -> bool:

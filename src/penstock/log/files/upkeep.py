@@ -3,19 +3,16 @@
 It runs in a thread of the writing process; the slow part runs beside the writer, the swap between two of its
 rounds. A segment that was rewritten or removed meanwhile (erased, trimmed) is left to the next pass. A
 failure (damage, a full disk) is logged, leaves the segment unchanged, and does not stop the others.
-
-A cold segment is compressed batch by batch, each under its header, unless that gains little.
 """
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from itertools import pairwise
 
 from penstock import points
 from penstock.errors import Damaged
 from penstock.wire.kafka import Buffer
-from penstock.wire.kafka.records import GAIN, compressed
+from penstock.wire.kafka.records import compressed
 
 from ..contract import Compaction, OffsetRange
 from .compaction import (
@@ -29,6 +26,7 @@ from .compaction import (
     planned,
     write_compacted,
 )
+from .compression import CHOSEN, cold_segments, is_worth_it
 from .disk import write_whole
 from .partition import PartitionLog
 from .rewriting import swap, write_beside
@@ -38,9 +36,7 @@ from .writer import LogWriter
 
 logger = logging.getLogger("penstock.files")
 
-CHOSEN = points.declare("compression.chosen", "A cold segment is chosen; nothing is written.")
 Leaving = Callable[[Sequence[OffsetRange]], None]
-_SAMPLE_BYTES = 1 << 20
 
 
 class Upkeep:
@@ -113,13 +109,13 @@ class Upkeep:
 
     def _compress(self, writer: LogWriter, partition: PartitionLog, now_ms: int) -> None:
         before_ms = now_ms - round(self._settings.compress_seconds * 1000)
-        for segment in _cold_segments(partition, before_ms):
+        for segment in cold_segments(partition, before_ms):
             known = str(segment.path), segment.header.generation
             if known in self._left_alone:
                 continue
             if self._room <= 0:
                 return
-            if _is_worth_it(segment):
+            if is_worth_it(segment):
                 points.reach(CHOSEN)
                 self._room -= segment.end_position
                 batches = (compressed(header, batch) for _, header, batch in segment.batches())
@@ -157,19 +153,3 @@ def _closed_ms(partition: PartitionLog, segment: Segment, now_ms: int) -> int:
     following = next((each for each in segments if each.base_offset >= segment.end_offset), None)
     known = 0 if following is None else following.header.created_ms
     return known or now_ms
-
-
-def _is_worth_it(segment: Segment) -> bool:
-    """Return whether the first mebibyte of a segment would get smaller. Raises Damaged."""
-    before = after = 0
-    for _, header, batch in segment.batches():
-        before += len(batch)
-        after += len(compressed(header, batch))
-        if before >= _SAMPLE_BYTES:
-            break
-    return after < before * GAIN
-
-
-def _cold_segments(partition: PartitionLog, before_ms: int) -> list[Segment]:
-    segments = partition.segments
-    return [segment for segment, following in pairwise(segments) if 0 < following.header.created_ms < before_ms]

@@ -69,16 +69,12 @@ class Raised(NamedTuple):
     max_ms: int
 
 
-def lock_heads(tx: Transaction, keys: Iterable[HeadKey]) -> dict[HeadKey, Head]:
-    """Lock heads in their order and return them. Raises TopicVanished."""
+def lock_heads(tx: Transaction, keys: Iterable[HeadKey], *, waits: bool = True) -> dict[HeadKey, Head]:
+    """Lock heads in their order and return them, or only those that need no wait. Raises TopicVanished."""
     wanted = sorted(set(keys))
-    return locked(wanted, tx.execute(*locking(wanted)).rows)
-
-
-def _lock_free_heads(tx: Transaction, keys: Iterable[HeadKey]) -> dict[HeadKey, Head]:
-    columns = Rows.of("topic_id partition", sorted(set(keys)))
-    rows = tx.rows("log", "heads_lock_free", heads=columns)
-    return {HeadKey(row[0], row[1]): Head(row[2], row[3]) for row in rows}
+    if waits:
+        return locked(wanted, tx.execute(*locking(wanted)).rows)
+    return _heads(tx.rows("log", "heads_lock_free", heads=Rows.of("topic_id partition", wanted)))
 
 
 def locking(wanted: Sequence[HeadKey]) -> Call:
@@ -90,6 +86,10 @@ def locked(wanted: Sequence[HeadKey], rows: Sequence[Row]) -> dict[HeadKey, Head
     """Return the locked heads. Raises TopicVanished when one is missing."""
     if len(rows) != len(wanted):
         raise TopicVanished
+    return _heads(rows)
+
+
+def _heads(rows: Sequence[Row]) -> dict[HeadKey, Head]:
     return {HeadKey(row[0], row[1]): Head(row[2], row[3]) for row in rows}
 
 
@@ -99,7 +99,7 @@ class Numbering:
     def __init__(self, tx: Transaction, keys: Iterable[HeadKey], *, waits: bool = True) -> None:
         """`waits`: for the locks; else heads locked by others are left out."""
         self._tx = tx
-        self._heads = lock_heads(tx, keys) if waits else _lock_free_heads(tx, keys)
+        self._heads = lock_heads(tx, keys, waits=waits)
         self._next = {key: head.next_offset for key, head in self._heads.items()}
         self._max_ms = {key: head.max_ms for key, head in self._heads.items()}
 

@@ -12,7 +12,7 @@ from penstock.wire.kafka.apis.topics import METADATA
 from penstock.wire.kafka.layout import Api
 from penstock.wire.kafka.stepwise import decode_request, encode_answer
 
-from .samples import a_message
+from .samples import a_message, drained
 from .test_layout import each_version
 
 
