@@ -293,12 +293,8 @@ class Log(ABC):
         If they send a batch again, it counts as new.
         """
 
-    @abstractmethod
-    def durable(self, topic: Topic, position: Position) -> None:
-        """Return once the record at a position, and all before it in its partition, survives a crash.
-
-        The engine's settings decide how durable that is. Returns at once where `append_all` itself waits for it.
-        """
+    def durable(self, topic: Topic, position: Position) -> None:  # noqa: B027  # `append_all` itself waits for it
+        """Return once the record at a position, and all before it, is as durable as the engine's settings demand."""
 
     def append(self, topic: str, records: Sequence[Record], *, partition: int | None = None) -> list[Position]:
         """Add records at the end of a topic and return their positions, once they are durable.
@@ -373,10 +369,7 @@ class Log(ABC):
     def offsets_at(
         self, topic: Topic, timestamp_ms: int, ranges: Sequence[OffsetRange] | None = None
     ) -> dict[int, int]:
-        """Return, for each range (or whole partition), the first offset of a record at or after a time.
-
-        The end of the range where there is none.
-        """
+        """Return, for each range (or whole partition), the first offset of a record at or after a time, or its end."""
 
     @abstractmethod
     def find_id(

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 from uuid import UUID
 
+from penstock.database.address import directory_in
 from penstock.errors import Error, InvalidUrl, StoreMissing, UnknownPartition, UnknownTopic
 from penstock.log.contract import Topic
 from penstock.log.files.directory import TOPICS
@@ -18,7 +19,6 @@ from penstock.log.files.log import FileLog
 from penstock.log.files.open_files import OpenFiles
 from penstock.log.files.settings import FilesSettings
 from penstock.log.files.tables import NAME as TABLES
-from penstock.log.files.url import directory_in
 from penstock.log.files.verify import (
     Advance,
     Finding,

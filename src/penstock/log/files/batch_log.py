@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from penstock.clock import SYSTEM, Clock
-from penstock.database.database import Transaction
 from penstock.errors import (
     BatchTooLarge,
     Error,
@@ -259,10 +258,6 @@ class FileBatchLog(BatchLog):
 
     # -- transactions
 
-    def settle(self, tx: Transaction, producer_id: int, *, committed: bool) -> Sequence[LogPlace]:
-        """Do nothing: the records are in the log, and markers follow."""
-        return ()
-
     def mark(self, producer_id: int, epoch: int, places: Sequence[LogPlace], *, committed: bool) -> None:
         """Append a marker where the transaction is still open, and wait until it is durable."""
         topics = {each.id: each for each in self._log.topics()}
@@ -295,9 +290,6 @@ class FileBatchLog(BatchLog):
             )
             for id, each in sorted(states.items())
         ]
-
-    def close(self) -> None:
-        """Do nothing: closing the log stops its writer."""
 
 
 def _is_empty(batches: memoryview) -> bool:

@@ -23,8 +23,7 @@ from penstock.wire.kafka.record_batch import check_batch, read_header
 from .disk import DiskFile
 from .open_files import OpenFiles
 from .producers import Producers
-from .segment import CHUNK_BYTES, SUFFIX, Segment
-from .segment_header import HEADER_BYTES, SegmentHeader, decode_header
+from .segment import CHUNK_BYTES, HEADER_BYTES, SUFFIX, Segment, SegmentHeader, decode_header
 from .tail import find_tail, whole_until
 
 logger = logging.getLogger("penstock.files")

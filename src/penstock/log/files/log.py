@@ -211,9 +211,6 @@ class FileLog(TopicTables):
     def last_batch(self, producer: str) -> Appended | None:
         return self._notes.last(producer)
 
-    def durable(self, topic: Topic, position: Position) -> None:
-        """Return at once: a record with a position is already as durable as the settings demand."""
-
     # -- reading
 
     def files_of(self, topic: Topic) -> TopicFiles:

@@ -27,8 +27,7 @@ from .index import SparseIndex
 from .open_files import OpenFiles
 from .partition_view import PartitionView
 from .producers import ProducerState, SentBatch, following_state, write_snapshot
-from .segment import Segment
-from .segment_header import HEADER_BYTES, SegmentHeader, decode_header
+from .segment import HEADER_BYTES, Segment, SegmentHeader, decode_header
 from .settings import FilesSettings
 from .small_files import forget_shortened, read_reservation, write_reservation, write_shortened
 from .tail import find_tail

@@ -23,8 +23,7 @@ from ..entry import Content
 from ..kafka_form import kafka_headers
 from .disk import BESIDE
 from .partition import PartitionLog
-from .segment import Segment
-from .segment_header import HEADER_BYTES
+from .segment import HEADER_BYTES, Segment
 from .tail import whole_until
 
 REWRITTEN = points.declare("rewriting.written", "A rewritten segment is on disk beside the old one.")

@@ -13,8 +13,7 @@ from penstock.errors import InvalidBatch
 from penstock.wire.kafka.record_batch import HEADER_BYTES as BATCH_HEADER_BYTES
 from penstock.wire.kafka.record_batch import MAGIC, BatchHeader, check_batch, read_header
 
-from .segment import CHUNK_BYTES, Segment
-from .segment_header import HEADER_BYTES
+from .segment import CHUNK_BYTES, HEADER_BYTES, Segment
 
 SECTOR_BYTES = 512  # written by a disk whole or not at all
 _ZEROS = bytes(CHUNK_BYTES)

@@ -27,8 +27,7 @@ from .heads import HeadsFile, PartitionHead
 from .index import SparseIndex
 from .open_files import OpenFiles
 from .producers import newest_snapshot, snapshot_name, snapshot_offsets
-from .segment import SUFFIX, Segment
-from .segment_header import HEADER_BYTES, SegmentHeader, decode_header
+from .segment import HEADER_BYTES, SUFFIX, Segment, SegmentHeader, decode_header
 from .small_files import read_identity
 from .tail import find_tail
 

@@ -39,9 +39,6 @@ class SqlLog(TopicTables):
     def last_batch(self, producer: str) -> Appended | None:
         return self._look(lambda tx: append.last_batch(tx, producer))
 
-    def durable(self, topic: Topic, position: Position) -> None:
-        """Return at once: a commit is as durable as the database's settings demand."""
-
     # -- reading
 
     def ends(self, topic: Topic) -> dict[int, int]:

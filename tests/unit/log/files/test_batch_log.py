@@ -29,7 +29,7 @@ from penstock.log.entry import content_of
 from penstock.log.files.log import FileLog
 from penstock.log.files.notes import ProducerNotes
 from penstock.log.files.rewriting import rewrite
-from penstock.log.files.segment_header import HEADER_BYTES
+from penstock.log.files.segment import HEADER_BYTES
 from penstock.log.store import Store, open_batches, open_store
 from penstock.model.partition import KAFKA
 from penstock.operate.groups import groups

@@ -15,7 +15,7 @@ from penstock.log.entry import Content
 from penstock.log.files.disk import Disk, DiskFile
 from penstock.log.files.log import FileLog
 from penstock.log.files.rewriting import erase
-from penstock.log.files.segment_header import HEADER_BYTES
+from penstock.log.files.segment import HEADER_BYTES
 from penstock.log.files.writer import PartitionWrite
 from penstock.log.kafka_form import encode_contents
 from penstock.log.store import open_store

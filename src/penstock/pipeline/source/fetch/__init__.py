@@ -1,9 +1,9 @@
 """From a store's address to its fetcher; a task imports only the driver it needs."""
 
+from penstock.database.address import directory_in
 from penstock.database.dialects import dialect_name
 from penstock.database.naming import Names
 from penstock.errors import StoreUnsupported
-from penstock.log.files.url import directory_in
 from penstock.log.kafka_settings import KafkaSettings
 
 from ...address import is_kafka
