@@ -22,12 +22,11 @@ from penstock.errors import (
     StoreFull,
     StoreReadOnly,
     StoreUnreachable,
-    TransactionEnded,
 )
 
 from ..address import without_password
 from ..contract import Dialect, NotificationListener, Params, Result, Row, Rows, TransactionState
-from ..end_statements import refuse_end
+from ..end_statements import HandlerConnection, refuse_end
 from .prepared import PreparedStatements
 from .time_limits import read_limits, why_ended
 
@@ -87,10 +86,9 @@ class PostgresHandlerCursor(psycopg.Cursor[Any]):
         return super().execute(query, *args, **options)
 
 
-class PostgresConnection(psycopg.Connection[Any]):
+class PostgresConnection(HandlerConnection, psycopg.Connection[Any]):
     """Our connection; while a handler has it as `record.tx`, it cannot end the transaction."""
 
-    guarded = False
     server_pid = 0  # of a guarded transaction, from the server: a pooler reports another to the driver
     server_started: Any = None  # start time of a guarded transaction's server
     began_as: tuple[str, ...] = ("", "")  # role and search path at the start of a guarded transaction
@@ -100,24 +98,10 @@ class PostgresConnection(psycopg.Connection[Any]):
         super().__init__(*args, **options)
         self.cursor_factory = PostgresHandlerCursor
 
-    def commit(self) -> None:
-        """Commit; refuse it to a handler."""
-        self._check("commit()")
-        super().commit()
-
-    def rollback(self) -> None:
-        """Roll back; refuse it to a handler."""
-        self._check("rollback()")
-        super().rollback()
-
     def close(self) -> None:
         """Close; refuse it to a handler."""
-        self._check("close()")
+        self.refuse("close()")
         super().close()
-
-    def _check(self, what: str) -> None:
-        if self.guarded:
-            raise TransactionEnded(f"{what} was called on record.tx")
 
 
 class PostgresDialect(Dialect):

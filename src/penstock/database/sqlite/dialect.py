@@ -15,18 +15,10 @@ from typing import Any, Self
 import msgspec
 
 from penstock.clock import SYSTEM
-from penstock.errors import (
-    Error,
-    SchemaMissing,
-    StoreDamaged,
-    StoreFull,
-    StoreReadOnly,
-    StoreUnreachable,
-    TransactionEnded,
-)
+from penstock.errors import Error, SchemaMissing, StoreDamaged, StoreFull, StoreReadOnly, StoreUnreachable
 
 from ..contract import Dialect, NotificationListener, Params, Result, Row, Rows, TransactionState
-from ..end_statements import refuse_end
+from ..end_statements import HandlerConnection, refuse_end
 from .shared_file import FileConnection, Sign, WriteWatch, can_watch, make_private, shared_file
 
 BUSY_SECONDS = 30.0
@@ -49,10 +41,8 @@ class SqliteHandlerCursor(sqlite3.Cursor):
         return super().execute(sql, *parameters)
 
 
-class SqliteConnection(FileConnection):
+class SqliteConnection(HandlerConnection, FileConnection):
     """Our connection; while a handler has it as `record.tx`, it cannot end the transaction."""
-
-    guarded = False
 
     def execute(self, sql: str, *parameters: Any) -> sqlite3.Cursor:
         """Execute a statement; refuse one of a handler that would end the transaction."""
@@ -62,31 +52,17 @@ class SqliteConnection(FileConnection):
 
     def executescript(self, script: str) -> sqlite3.Cursor:
         """Execute statements; refuse it to a handler, because the driver commits first."""
-        self._check("executescript(), which commits first,")
+        self.refuse("executescript(), which commits first,")
         return super().executescript(script)
 
     def cursor(self, factory: Any = None) -> Any:
         """Return a cursor; a handler's cannot end the transaction."""
         return super().cursor(factory or (SqliteHandlerCursor if self.guarded else sqlite3.Cursor))
 
-    def commit(self) -> None:
-        """Commit; refuse it to a handler."""
-        self._check("commit()")
-        super().commit()
-
-    def rollback(self) -> None:
-        """Roll back; refuse it to a handler."""
-        self._check("rollback()")
-        super().rollback()
-
     def __enter__(self) -> Self:
         """Begin a block that commits at its end; refuse it to a handler."""
-        self._check("`with`, which commits at its end,")
+        self.refuse("`with`, which commits at its end,")
         return super().__enter__()
-
-    def _check(self, what: str) -> None:
-        if self.guarded:
-            raise TransactionEnded(f"{what} was called on record.tx")
 
 
 class SqliteDialect(Dialect):

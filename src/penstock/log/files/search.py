@@ -67,21 +67,14 @@ class SegmentFilter:
         bits = bytearray(max(8, len(names) * _BITS_PER_NAME // 8 + 1))
         size = len(bits) * 8
         for name in names:
-            first, step = mmh3.hash64(name, signed=False)
-            for turn in range(_HASHES):
-                place = (first + turn * step) % size
+            for place in _places(name, _HASHES, size):
                 bits[place >> 3] |= 1 << (place & 7)
         return cls(bytes(bits))
 
     def may_hold(self, kind: NameKind, name: bytes) -> bool:
         """Return False if the segment certainly does not hold the name."""
-        first, step = mmh3.hash64(kind.value + name, signed=False)
-        size = len(self._bits) * 8
-        for turn in range(self._hashes):
-            place = (first + turn * step) % size
-            if not self._bits[place >> 3] & 1 << (place & 7):
-                return False
-        return True
+        places = _places(kind.value + name, self._hashes, len(self._bits) * 8)
+        return all(self._bits[place >> 3] & 1 << (place & 7) for place in places)
 
     def encode(self, end: SegmentEnd) -> bytes:
         """Encode it as the bytes of its file."""
@@ -98,6 +91,11 @@ class SegmentFilter:
         if magic != _MAGIC or SegmentEnd(base, generation, position, offset) != end:
             return None
         return cls(body[_HEAD.size :], hashes)
+
+
+def _places(name: bytes, hashes: int, size: int) -> Iterator[int]:
+    first, step = mmh3.hash64(name, signed=False)
+    return ((first + turn * step) % size for turn in range(hashes))
 
 
 def may_hold(view: PartitionView, segment: Segment, kind: NameKind, name: bytes) -> bool:
