@@ -23,6 +23,10 @@ from weakref import WeakMethod, WeakValueDictionary
 from penstock.errors import StoreReplaced, StoreUnreachable
 
 FileNumber = tuple[int, int]  # device and inode of the file
+FILE_MODE = 0o600
+_IN_MODIFY = 2  # of linux/inotify.h
+_CALL = b"\1"
+_library: Any = ctypes.CDLL(None) if os.name == "posix" else None
 _shared: "WeakValueDictionary[str, SharedFile]" = WeakValueDictionary()
 _lock = Lock()
 
@@ -176,11 +180,6 @@ class WriterQueue:
                 go_on.release()
 
 
-_IN_MODIFY = 2  # of linux/inotify.h
-_CALL = b"\1"
-_library: Any = ctypes.CDLL(None) if os.name == "posix" else None
-
-
 class Sign(Enum):
     """The reason for the end of a wait."""
 
@@ -267,9 +266,6 @@ def _watch(path: str) -> int | None:
         os.close(watch)
         return None
     return watch
-
-
-FILE_MODE = 0o600
 
 
 def make_private(path: str) -> None:

@@ -25,6 +25,7 @@ from penstock.errors import WriterElsewhere
 from penstock.wire.kafka import Buffer
 
 FOLDER_MODE, FILE_MODE = 0o700, 0o600
+LOCK_NAME = "writer.lock"
 BESIDE = ".new"  # suffix of a file that is about to replace another
 _CRC = struct.Struct(">I")
 _PIECES = 1024  # buffers of one call: IOV_MAX of every system we know
@@ -204,9 +205,6 @@ def read_whole(disk: Disk, path: Path) -> bytes | None:
         return file.read(0, file.size)
     finally:
         file.close()
-
-
-LOCK_NAME = "writer.lock"
 
 
 class WriterLock:

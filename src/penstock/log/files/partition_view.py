@@ -26,6 +26,7 @@ from .producers import Producers, UndecidedTransaction, newest_snapshot
 from .segment import CHUNK_BYTES, BatchPiece, Segment
 
 READ_BYTES = CHUNK_BYTES
+_LOOKS = 10  # at a folder in which the writer removes a segment
 
 
 class PartitionView:
@@ -234,8 +235,6 @@ class PartitionView:
 
 if TYPE_CHECKING:
     from .directory import TopicFiles
-
-_LOOKS = 10
 
 
 class PartitionReader(PartitionView):

@@ -31,7 +31,6 @@ from .write_turns import WaitingWrite, WriteTurns
 
 GATHERING = 3  # threads; each uses one session while it works, as each of the waiting ones does
 LONG_SECONDS = 0.02  # writes to other partitions do not wait for a longer transaction
-
 PLACES = 2  # longer waits at a time; each holds a thread and a session
 LOCK_SECONDS = 0.25  # the longer lock wait
 GIVE_UP_SECONDS = 30.0  # then a client gets an error that its partition is locked: it retries or gives up

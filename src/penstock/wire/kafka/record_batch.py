@@ -59,6 +59,10 @@ NO_TIME_MS = -1
 _PLACE = struct.Struct(">q")
 _EPOCH = struct.Struct(">i")
 _CRC = struct.Struct(">I")
+_MARKER_KEY = struct.Struct(">hh")
+_MARKER_VALUE = struct.Struct(">hi")
+# Its record: length, attributes, time delta, offset delta, key length, key, value length, value, no headers.
+_MARKER = struct.Struct(f"bbbbb{_MARKER_KEY.size}sb{_MARKER_VALUE.size}sb")
 _PLACE_AT, _EPOCH_AT, _CRC_AT = 0, 12, 17
 _APPEND_TIME, _TRANSACTIONAL, _CONTROL = 0x08, 0x10, 0x20
 
@@ -236,12 +240,6 @@ def sealed(header: BatchHeader, records: Buffer) -> bytearray:
 def next_sequence(sequence: int, count: int) -> int:
     """Return a producer's sequence number advanced by `count`, wrapping to 0."""
     return (sequence + count) % (LAST_SEQUENCE + 1)
-
-
-_MARKER_KEY = struct.Struct(">hh")
-_MARKER_VALUE = struct.Struct(">hi")
-# Its record: length, attributes, time delta, offset delta, key length, key, value length, value, no headers.
-_MARKER = struct.Struct(f"bbbbb{_MARKER_KEY.size}sb{_MARKER_VALUE.size}sb")
 
 
 class Marker(IntEnum):
