@@ -151,7 +151,7 @@ def api(table: str) -> Api:
 
     A row has fields, divided by commas. A field is `NAME TYPE` and, where they apply, `SINCE+` or `SINCE-UNTIL`
     (versions), `null` or `null:SINCE`, `tag:NUMBER`, `=DEFAULT`. `{}` is a struct, `[]` an array of structs, whose
-    fields are indented below it; `[]int32` is an array of numbers.
+    fields follow in its row behind a colon, or are indented below it; `[]int32` is an array of numbers.
     """
     head, _, *rows = [each for each in table.splitlines() if each.strip()]
     key, name, versions, *flexible = head.split()
@@ -167,8 +167,9 @@ def _fields(rows: list[str]) -> tuple[Field, ...]:
         row, rows = rows[0], rows[1:]
         depth = _depth(row)
         below = next((at for at, each in enumerate(rows) if _depth(each) <= depth), len(rows))
-        inner = _fields(rows[:below])
-        found += [_field(each.split(), inner) for each in row.split(",")]
+        fields, _, inline = row.partition(": ")
+        inner = _fields([inline] if inline else rows[:below])
+        found += [_field(each.split(), inner) for each in fields.split(",")]
         rows = rows[below:]
     return tuple(found)
 

@@ -8,14 +8,11 @@ API_VERSIONS = api("""
       client_software_name string 3+, client_software_version string 3+
     answer
       error_code int16
-      api_keys []
-        api_key int16, min_version int16, max_version int16
+      api_keys []: api_key int16, min_version int16, max_version int16
       throttle_time_ms int32 1+
-      supported_features [] 3+ tag:0
-        name string, min_version int16, max_version int16
+      supported_features [] 3+ tag:0: name string, min_version int16, max_version int16
       finalized_features_epoch int64 3+ tag:1 =-1
-      finalized_features [] 3+ tag:2
-        name string, max_version_level int16, min_version_level int16
+      finalized_features [] 3+ tag:2: name string, max_version_level int16, min_version_level int16
       zk_migration_ready bool 3+ tag:3
 """)
 
@@ -26,8 +23,7 @@ DESCRIBE_CLUSTER = api("""
     answer
       throttle_time_ms int32, error_code int16, error_message string null =None, endpoint_type int8 1+ =1
       cluster_id string, controller_id int32 =-1
-      brokers []
-        broker_id int32, host string, port int32, rack string null =None
+      brokers []: broker_id int32, host string, port int32, rack string null =None
       cluster_authorized_operations int32 =-2147483648
 """)
 

@@ -7,15 +7,13 @@ JOIN_GROUP = api("""
     request
       group_id string, session_timeout_ms int32, rebalance_timeout_ms int32 1+ =-1, member_id string
       group_instance_id string 5+ null =None, protocol_type string
-      protocols []
-        name string, metadata bytes
+      protocols []: name string, metadata bytes
       reason string 8+ null =None
     answer
       throttle_time_ms int32 2+, error_code int16, generation_id int32 =-1
       protocol_type string 7+ null =None, protocol_name string null:7, leader string
       skip_assignment bool 9+, member_id string
-      members []
-        member_id string, group_instance_id string 5+ null =None, metadata bytes
+      members []: member_id string, group_instance_id string 5+ null =None, metadata bytes
 """)
 
 SYNC_GROUP = api("""
@@ -23,8 +21,7 @@ SYNC_GROUP = api("""
     request
       group_id string, generation_id int32, member_id string, group_instance_id string 3+ null =None
       protocol_type string 5+ null =None, protocol_name string 5+ null =None
-      assignments []
-        member_id string, assignment bytes
+      assignments []: member_id string, assignment bytes
     answer
       throttle_time_ms int32 1+, error_code int16, protocol_type string 5+ null =None
       protocol_name string 5+ null =None, assignment bytes
@@ -42,12 +39,10 @@ LEAVE_GROUP = api("""
     13 LeaveGroup 0-5 flexible:4
     request
       group_id string, member_id string 0-2
-      members [] 3+
-        member_id string, group_instance_id string null =None, reason string 5+ null =None
+      members [] 3+: member_id string, group_instance_id string null =None, reason string 5+ null =None
     answer
       throttle_time_ms int32 1+, error_code int16
-      members [] 3+
-        member_id string, group_instance_id string null, error_code int16
+      members [] 3+: member_id string, group_instance_id string null, error_code int16
 """)
 
 DESCRIBE_GROUPS = api("""
@@ -70,8 +65,7 @@ LIST_GROUPS = api("""
       states_filter []string 4+
     answer
       throttle_time_ms int32 1+, error_code int16
-      groups []
-        group_id string, protocol_type string, group_state string 4+
+      groups []: group_id string, protocol_type string, group_state string 4+
 """)
 
 DELETE_GROUPS = api("""
@@ -80,8 +74,7 @@ DELETE_GROUPS = api("""
       groups_names []string
     answer
       throttle_time_ms int32
-      results []
-        group_id string, error_code int16
+      results []: group_id string, error_code int16
 """)
 
 OFFSET_COMMIT = api("""
@@ -98,20 +91,17 @@ OFFSET_COMMIT = api("""
       throttle_time_ms int32 3+
       topics []
         name string
-        partitions []
-          partition_index int32, error_code int16
+        partitions []: partition_index int32, error_code int16
 """)
 
 OFFSET_FETCH = api("""
     9 OffsetFetch 1-9 flexible:6
     request
       group_id string 0-7
-      topics [] 0-7 null:2
-        name string 0-7, partition_indexes []int32 0-7
+      topics [] 0-7 null:2: name string 0-7, partition_indexes []int32 0-7
       groups [] 8+
         group_id string, member_id string 9+ null =None, member_epoch int32 9+ =-1
-        topics [] null
-          name string, partition_indexes []int32
+        topics [] null: name string, partition_indexes []int32
       require_stable bool 7+
     answer
       throttle_time_ms int32 3+
@@ -137,12 +127,10 @@ OFFSET_DELETE = api("""
       group_id string
       topics []
         name string
-        partitions []
-          partition_index int32
+        partitions []: partition_index int32
     answer
       error_code int16, throttle_time_ms int32
       topics []
         name string
-        partitions []
-          partition_index int32, error_code int16
+        partitions []: partition_index int32, error_code int16
 """)

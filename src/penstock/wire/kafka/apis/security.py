@@ -28,8 +28,7 @@ DESCRIBE_ACLS = api("""
       throttle_time_ms int32, error_code int16, error_message string null =None
       resources []
         resource_type int8, resource_name string, pattern_type int8 1+ =3
-        acls []
-          principal string, host string, operation int8, permission_type int8
+        acls []: principal string, host string, operation int8, permission_type int8
 """)
 
 CREATE_ACLS = api("""
@@ -40,8 +39,7 @@ CREATE_ACLS = api("""
         host string, operation int8, permission_type int8
     answer
       throttle_time_ms int32
-      results []
-        error_code int16, error_message string null =None
+      results []: error_code int16, error_message string null =None
 """)
 
 DELETE_ACLS = api("""

@@ -5,14 +5,12 @@ from ..layout import api
 METADATA = api("""
     3 Metadata 0-12 flexible:9
     request
-      topics [] null:1
-        topic_id uuid 10+, name string null:10
+      topics [] null:1: topic_id uuid 10+, name string null:10
       allow_auto_topic_creation bool 4+ =True, include_cluster_authorized_operations bool 8-10
       include_topic_authorized_operations bool 8+
     answer
       throttle_time_ms int32 3+
-      brokers []
-        node_id int32, host string, port int32, rack string 1+ null =None
+      brokers []: node_id int32, host string, port int32, rack string 1+ null =None
       cluster_id string 2+ null =None, controller_id int32 1+ =-1
       topics []
         error_code int16, name string null:12, topic_id uuid 10+, is_internal bool 1+
@@ -28,10 +26,8 @@ CREATE_TOPICS = api("""
     request
       topics []
         name string, num_partitions int32, replication_factor int16
-        assignments []
-          partition_index int32, broker_ids []int32
-        configs []
-          name string, value string null
+        assignments []: partition_index int32, broker_ids []int32
+        configs []: name string, value string null
       timeout_ms int32 =60000, validate_only bool
     answer
       throttle_time_ms int32
@@ -45,13 +41,11 @@ CREATE_TOPICS = api("""
 DELETE_TOPICS = api("""
     20 DeleteTopics 1-6 flexible:4
     request
-      topics [] 6+
-        name string null =None, topic_id uuid
+      topics [] 6+: name string null =None, topic_id uuid
       topic_names []string 0-5, timeout_ms int32
     answer
       throttle_time_ms int32
-      responses []
-        name string null:6, topic_id uuid 6+, error_code int16, error_message string 5+ null =None
+      responses []: name string null:6, topic_id uuid 6+, error_code int16, error_message string 5+ null =None
 """)
 
 CREATE_PARTITIONS = api("""
@@ -59,20 +53,17 @@ CREATE_PARTITIONS = api("""
     request
       topics []
         name string, count int32
-        assignments [] null
-          broker_ids []int32
+        assignments [] null: broker_ids []int32
       timeout_ms int32, validate_only bool
     answer
       throttle_time_ms int32
-      results []
-        name string, error_code int16, error_message string null =None
+      results []: name string, error_code int16, error_message string null =None
 """)
 
 DESCRIBE_CONFIGS = api("""
     32 DescribeConfigs 1-4 flexible:4
     request
-      resources []
-        resource_type int8, resource_name string, configuration_keys []string null
+      resources []: resource_type int8, resource_name string, configuration_keys []string null
       include_synonyms bool, include_documentation bool 3+
     answer
       throttle_time_ms int32
@@ -80,8 +71,7 @@ DESCRIBE_CONFIGS = api("""
         error_code int16, error_message string null, resource_type int8, resource_name string
         configs []
           name string, value string null, read_only bool, config_source int8 =-1, is_sensitive bool
-          synonyms []
-            name string, value string null, source int8
+          synonyms []: name string, value string null, source int8
           config_type int8 3+, documentation string 3+ null
 """)
 
@@ -90,13 +80,11 @@ ALTER_CONFIGS = api("""
     request
       resources []
         resource_type int8, resource_name string
-        configs []
-          name string, value string null
+        configs []: name string, value string null
       validate_only bool
     answer
       throttle_time_ms int32
-      responses []
-        error_code int16, error_message string null, resource_type int8, resource_name string
+      responses []: error_code int16, error_message string null, resource_type int8, resource_name string
 """)
 
 INCREMENTAL_ALTER_CONFIGS = api("""
@@ -104,11 +92,9 @@ INCREMENTAL_ALTER_CONFIGS = api("""
     request
       resources []
         resource_type int8, resource_name string
-        configs []
-          name string, config_operation int8, value string null
+        configs []: name string, config_operation int8, value string null
       validate_only bool
     answer
       throttle_time_ms int32
-      responses []
-        error_code int16, error_message string null, resource_type int8, resource_name string
+      responses []: error_code int16, error_message string null, resource_type int8, resource_name string
 """)

@@ -16,14 +16,12 @@ ADD_PARTITIONS_TO_TXN = api("""
     request
       v3_and_below_transactional_id string, v3_and_below_producer_id int64
       v3_and_below_producer_epoch int16
-      v3_and_below_topics []
-        name string, partitions []int32
+      v3_and_below_topics []: name string, partitions []int32
     answer
       throttle_time_ms int32
       results_by_topic_v3_and_below []
         name string
-        results_by_partition []
-          partition_index int32, partition_error_code int16
+        results_by_partition []: partition_index int32, partition_error_code int16
 """)
 
 ADD_OFFSETS_TO_TXN = api("""
@@ -56,8 +54,7 @@ TXN_OFFSET_COMMIT = api("""
       throttle_time_ms int32
       topics []
         name string
-        partitions []
-          partition_index int32, error_code int16
+        partitions []: partition_index int32, error_code int16
 """)
 
 LIST_TRANSACTIONS = api("""
@@ -66,6 +63,5 @@ LIST_TRANSACTIONS = api("""
       state_filters []string, producer_id_filters []int64, duration_filter int64 1+ =-1
     answer
       throttle_time_ms int32, error_code int16, unknown_state_filters []string
-      transaction_states []
-        transactional_id string, producer_id int64, transaction_state string
+      transaction_states []: transactional_id string, producer_id int64, transaction_state string
 """)
