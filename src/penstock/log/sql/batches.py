@@ -156,7 +156,7 @@ class SqlBatchLog(BatchLog):
     def producers(self, topic: Topic, partition: int) -> list[Sequenced]:
         rows = self._log.rows("kafka_sequences_of", topic, partition=partition)
         return [
-            Sequenced(id, epoch, Known.of(id, epoch, batches).batches[-1].last_sequence, used_ms)
+            Sequenced(id, epoch, Known(id, epoch, batches).batches[-1].last_sequence, used_ms)
             for id, epoch, batches, used_ms, _, _ in rows
         ]
 
@@ -308,7 +308,7 @@ def _known(tx: Transaction, taken: Sequence[TakenWrite]) -> dict[tuple[int, int,
     if not places:
         return {}
     rows = tx.rows("log", "kafka_sequences", places=Rows.of("topic_id partition producer_id", places))
-    return {(row[0], row[1], row[2]): Known.of(*row[2:]) for row in rows}
+    return {(row[0], row[1], row[2]): Known(*row[2:]) for row in rows}
 
 
 def _starts(tx: Transaction, keys: set[HeadKey]) -> dict[HeadKey, int]:
