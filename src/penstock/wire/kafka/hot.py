@@ -12,7 +12,8 @@ from penstock.errors import InvalidRequest
 
 from . import Buffer
 from .apis.records import FETCH, PRODUCE
-from .layout import MOST_TEXT, FieldReader, put_varint
+from .headers import put_varint
+from .layout import MOST_TEXT, FieldReader
 from .stepwise import CodecSteps
 
 _I16, _I32, _I64 = struct.Struct(">h"), struct.Struct(">i"), struct.Struct(">q")

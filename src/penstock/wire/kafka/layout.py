@@ -29,6 +29,7 @@ from uuid import UUID
 from penstock.errors import InvalidRequest
 
 from . import Buffer
+from .headers import put_varint
 
 Message = dict[str, Any]
 NO_UUID = UUID(int=0)
@@ -250,14 +251,6 @@ class FieldReader:
 
 ReadField = Callable[[FieldReader], Any]
 Put = Callable[[bytearray, Any], None]
-
-
-def put_varint(out: bytearray, number: int) -> None:
-    """Add an unsigned varint."""
-    while number > 0x7F:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    out.append(number)
 
 
 def _encoded(api: Api, is_request: bool, message: Message, version: int) -> bytes:
