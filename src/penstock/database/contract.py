@@ -168,10 +168,7 @@ class Dialect(Protocol):
         """Return the state of the transaction as known to the driver, without a query."""
 
     def still_answers(self, conn: Any) -> bool:
-        """Return whether the server of a guarded transaction still runs, so that only its session is lost.
-
-        It asks over a new connection.
-        """
+        """Return whether only a session was lost, and the server of its transaction still runs; by a new connection."""
         return True
 
     def why_ended(self, error: Exception) -> str | None:
@@ -192,10 +189,7 @@ class Dialect(Protocol):
         """Begin a read-only transaction: all its statements see one snapshot, and it blocks no writer."""
 
     def read_only(self, conn: Any, text: str) -> list[Row]:
-        """Run one statement of a user, read-only, and return its rows.
-
-        Raises the driver's error. Whatever the statement, nothing is written.
-        """
+        """Run one statement of a user and return its rows; it can write nothing. Raises the driver's error."""
 
     def commit(self, conn: Any) -> None:
         """Commit the transaction."""

@@ -159,10 +159,7 @@ class BatchLog(ABC):
 
     @abstractmethod
     def end(self, topic: Topic, partition: int) -> int:
-        """Return the high watermark of a partition: all records before it are durable, decided or not.
-
-        Raises UnknownTopic, UnknownPartition.
-        """
+        """Return the high watermark: all before it is durable. Raises UnknownTopic, UnknownPartition."""
 
     @abstractmethod
     def watch(self, moved: Callable[[int, int], None]) -> Callable[[], None]:

@@ -177,10 +177,7 @@ class Log(ABC):
     # -- topics
 
     def check_parts(self) -> None:  # noqa: B027  # most have one part
-        """Check that records and tables belong to one log and one point in time, before anything is settled.
-
-        Raises LogMismatch.
-        """
+        """Check that records and tables belong to one log and one point in time. Raises LogMismatch."""
 
     def check_files(self) -> None:  # noqa: B027  # most have no files of their own
         """Raise FileUnreadable while a file that was needed cannot be read; looks for no others."""
@@ -314,10 +311,7 @@ class Log(ABC):
 
     @abstractmethod
     def ends(self, topic: Topic) -> dict[int, int]:
-        """Return the next offset of every partition that ever held a record.
-
-        Workers call this all the time: it must be cheap.
-        """
+        """Return the next offset of every partition that ever held a record; workers call it all the time."""
 
     @abstractmethod
     def all_bounds(self, topic: Topic, *, pinned: Collection[int] = ()) -> dict[int, Bounds]:
@@ -470,10 +464,7 @@ class Log(ABC):
         """
 
     def claim(self) -> None:  # noqa: B027  # most can be changed by any process
-        """Make sure that this process may change the log: call it before changing tables and log together.
-
-        Raises WriterElsewhere if another process writes it.
-        """
+        """Make sure that this process may write, before tables and log change together. Raises WriterElsewhere."""
 
     @property
     def trims_here(self) -> bool | None:

@@ -30,10 +30,7 @@ class LogClaim:
         self._looked = False  # checked for damage
 
     def claim(self) -> None:
-        """Check that directory and tables belong together, and mark this start in both.
-
-        Raises LogMismatch, StoreDamaged.
-        """
+        """Check that directory and tables belong together, and mark this start. Raises LogMismatch, StoreDamaged."""
         self._refuse_damage()
         identity, known = self._tables.identity(), _read_mark(self._database)
         mismatch = self._mismatch(identity, known)
@@ -46,10 +43,7 @@ class LogClaim:
             logger.warning("the tables of %s have no copies yet: %s", self._directory.path, exc)
 
     def check(self) -> None:
-        """Check that directory and tables belong together, without writing.
-
-        Raises LogMismatch, and on the first call StoreDamaged.
-        """
+        """Check it without writing. Raises LogMismatch, and on the first call StoreDamaged."""
         if not self._looked:
             self._refuse_damage()
         mismatch = None

@@ -145,10 +145,7 @@ class LogDirectory:
             self._writer_lock = None
 
     def watch(self, moved: Callable[[int, int], None]) -> Callable[[], None]:
-        """Call `moved(topic_id, partition)` in the writer's thread when an end rises.
-
-        Return a function that stops it.
-        """
+        """Call `moved(topic_id, partition)` in the writer's thread when an end rises, until the result is called."""
         self._watchers.append(moved)
         return lambda: self._watchers.remove(moved)
 
@@ -193,10 +190,7 @@ class LogDirectory:
     def view(
         self, topic: TopicFiles, number: int, head: PartitionHead | None, start: Callable[[], int] = lambda: 0
     ) -> PartitionReader:
-        """Return a partition as its writer in another process has published it.
-
-        `start`: returns the first offset kept, from the tables.
-        """
+        """Return a partition as its writer elsewhere has published it. `start` returns the first offset kept."""
         found = topic.views.get(number)
         if found is None:
             reader = PartitionReader(self.files, topic, number, self.settings.index_bytes, start)

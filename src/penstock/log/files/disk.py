@@ -50,10 +50,7 @@ class DiskFile:
         return found
 
     def is_cached(self, position: int, size: int) -> bool:
-        """Return whether bytes can be read without waiting for the disk, by probing some of them.
-
-        False if the system cannot tell.
-        """
+        """Return whether bytes can be read without waiting for the disk, by probing some; False if unknown."""
         if _AT_ONCE is None:
             return False
         byte, last = bytearray(1), position + size - 1
@@ -66,10 +63,7 @@ class DiskFile:
         return True
 
     def write(self, position: int, pieces: Sequence[Buffer]) -> int:
-        """Write pieces one after another from a position on and return the number of bytes.
-
-        Raises OSError; a part may have been written then.
-        """
+        """Write pieces from a position on and return the number of bytes. Raises OSError, perhaps after a part."""
         if len(pieces) == 1 and os.pwrite(self._fd, pieces[0], position) == len(pieces[0]):
             return len(pieces[0])
         written = 0

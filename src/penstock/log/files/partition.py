@@ -381,10 +381,7 @@ class PartitionLog(PartitionView):
             self._reserved = wanted
 
     def skip_to(self, offset: int) -> None:
-        """Never assign an offset below this one, also after a crash; the next append begins a new segment.
-
-        Raises OSError.
-        """
+        """Never assign an offset below this one, even after a crash; a new segment begins. Raises OSError."""
         disk, folder = self.files.disk, self.folder.path
         if offset > self._reserved:
             offset = max(offset, read_reservation(disk, folder))

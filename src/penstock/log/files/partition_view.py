@@ -146,10 +146,7 @@ class PartitionView:
         return segment.end_offset <= self.start
 
     def _read(self, segment: Segment, offset: int, max_bytes: int, until: int) -> BatchPiece | None:
-        """Read a segment; if it was rewritten meanwhile, read the new one.
-
-        None if retention has removed it. Raises Damaged.
-        """
+        """Read a segment, or its rewritten form; None if retention has removed it. Raises Damaged."""
         try:
             return segment.read(offset, max_bytes, until)
         except (Damaged, FileNotFoundError):

@@ -93,10 +93,7 @@ class ProducerState:
 
 
 def following_state(known: ProducerState | None, header: BatchHeader, heard_ms: int = 0) -> ProducerState:
-    """Return the state of a producer after one more of its batches, data or marker.
-
-    The header has the checksum as sent, or UNKNOWN_CRC.
-    """
+    """Return the state after one more batch, data or marker; its header has the checksum as sent, or UNKNOWN_CRC."""
     opened = None if known is None else known.opened
     if known is None or header.producer_epoch > known.epoch:
         state = ProducerState(header.producer_epoch, (), opened)

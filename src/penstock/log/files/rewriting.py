@@ -45,10 +45,7 @@ def rewrite(partition: PartitionLog, segment: Segment, change: BatchChange) -> S
 
 
 def write_beside(partition: PartitionLog, segment: Segment, batches: Iterable[Buffer]) -> Segment:
-    """Write the new file of a segment beside the old one, durable and verified.
-
-    From any thread. Raises Damaged, OSError; then no new file is left.
-    """
+    """Write a segment's new file, durable and verified. From any thread. Raises Damaged, OSError; then none is left."""
     files = partition.files
     # A unique name: an erasure and a pass of upkeep may rewrite the same segment at once.
     beside = segment.path.with_suffix(f".{uuid4().hex}{BESIDE}")

@@ -284,10 +284,7 @@ class Segment:
                 place = self.resync(place[0] + 1, place[1])
 
     def headers(self, position: int = HEADER_BYTES, offset: int | None = None) -> Iterator[tuple[int, BatchHeader]]:
-        """Yield position and header of the batches from a place on; their records are not checked.
-
-        Raises Damaged where the chain of offsets breaks.
-        """
+        """Yield position and header of the batches from a place on, records unchecked. Raises Damaged."""
         expected = self.base_offset if offset is None else offset
         with self.files.use(self.path) as file:
             while position < self.end_position:
