@@ -26,10 +26,7 @@ class Result:
 
 
 class Rows:
-    """A parameter that is a small table: columns of equal length, with names and order as in the SQL.
-
-    Each dialect passes it in its own way: one array per column, or one JSON array of rows.
-    """
+    """A parameter that is a small table, with the columns of the SQL; each dialect passes it in its own way."""
 
     __slots__ = ("columns",)
 

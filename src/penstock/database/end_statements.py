@@ -12,10 +12,7 @@ _ENDS = re.compile(
 
 
 def refuse_end(statement: object) -> None:
-    """Raise TransactionEnded for a statement that would end the transaction of `record.tx`.
-
-    It checks the first word only: an end by a procedure, or by a second statement in the same text, is detected later.
-    """
+    """Raise TransactionEnded for a statement that begins like one that ends it; others are detected later."""
     text = statement.decode("latin-1") if isinstance(statement, bytes) else statement
     if isinstance(text, str) and (found := _ENDS.match(text)):
         raise TransactionEnded(f"{found[1].upper()} was executed on record.tx")

@@ -45,10 +45,7 @@ class Migration:
 
 @dataclass(frozen=True, slots=True)
 class SchemaState:
-    """The version of a database's tables, and the oldest version whose code can use them.
-
-    Version 0: there are no tables.
-    """
+    """The version of a database's tables (0: there are none), and the oldest version whose code can use them."""
 
     version: int
     usable_from: int

@@ -137,10 +137,7 @@ class BatchLog(ABC):
         return True
 
     def write_at_once(self, write: Write) -> WriteResult | None:
-        """Do a single write if it needs no wait for disk or database; else return None.
-
-        Also None for a write that is refused or unusual: `write` then reports it.
-        """
+        """Do a single write if it needs no wait; None if it does, is refused or is unusual: then call `write`."""
         return None
 
     @abstractmethod

@@ -125,10 +125,7 @@ class Batch(NamedTuple):
 
 
 class Appended(NamedTuple):
-    """The last batch of a producer: the positions and ids of its records, in the order it sent them.
-
-    Both are remembered after retention has deleted the records.
-    """
+    """The last batch of a producer: positions and ids of its records, in its order, even of those trimmed since."""
 
     epoch: int
     sequence: int

@@ -294,10 +294,7 @@ class SqliteListener(NotificationListener):
         self._is_woken = False
 
     def wait(self, seconds: float) -> list[str]:
-        """Wait until another connection has written.
-
-        Its own connection is closed together with the others of this process.
-        """
+        """Wait for a write of another connection. Its own one is closed together with the others of this process."""
         if not self._dialect.may_keep(self._conn):
             self._dialect.close(self._conn)
             if self._dialect.is_read_only:
@@ -326,10 +323,7 @@ class SqliteListener(NotificationListener):
         return []
 
     def _await_sign(self, seconds: float) -> None:
-        """Wait until the next check is due, and compute the pause after it.
-
-        During a pause, further writes to the log do not cause a check.
-        """
+        """Wait until the next check is due, and compute the pause after it, in which further writes cause no check."""
         sign = self._writes.wait(seconds)
         is_first = self._is_seen or self._pause > _LOOK_SECONDS
         if sign is Sign.CALLED or (sign is Sign.WRITTEN and is_first):

@@ -189,10 +189,7 @@ class Sign(Enum):
 
 
 class WriteWatch:
-    """Waits until a file is written or `wake` is called.
-
-    One thread waits; any may call `wake`. `sees`: whether writes are reported; if not, only `wake` ends a wait early.
-    """
+    """Lets one thread wait until a file is written or any thread calls `wake`. `sees`: whether writes are reported."""
 
     def __init__(self, path: str) -> None:
         self._called, self._lock = Event(), Lock()

@@ -235,10 +235,7 @@ if TYPE_CHECKING:
 
 
 class PartitionReader(PartitionView):
-    """A partition that another process writes, up to its published end.
-
-    If its head is lost and no process writes, its bounds are recovered from the segments.
-    """
+    """A partition that another process writes, up to its published end; if no head tells it, to its last batch."""
 
     def __init__(
         self, files: OpenFiles, topic: "TopicFiles", partition: int, index_bytes: int, durable_start: Callable[[], int]

@@ -35,10 +35,7 @@ BatchChange = Callable[
 
 
 def rewrite(partition: PartitionLog, segment: Segment, change: BatchChange) -> Segment:
-    """Rewrite a closed segment batch by batch and return the new one, swapped in.
-
-    Runs in the writer's thread. Raises Damaged, OSError; then nothing has changed.
-    """
+    """Rewrite a closed segment, in the writer's thread; return the new one. Raises Damaged, OSError."""
     new = write_beside(partition, segment, (_changed(*each[1:], change) for each in segment.batches()))
     swap(partition, segment, new)
     return new

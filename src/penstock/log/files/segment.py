@@ -237,10 +237,7 @@ class Segment:
         return BatchPiece(chunk[first:at], expected)
 
     def place_before(self, offset: int) -> tuple[int, int]:
-        """Return position and offset of a batch at or before an offset: a mark, or the first position.
-
-        A rebuilt index has no mark for a damaged first batch.
-        """
+        """Return position and offset of a batch at or before an offset: a mark, or the first position without one."""
         mark = self.index.before(offset)
         return (HEADER_BYTES, self.base_offset) if mark is None else (mark.position, mark.offset)
 
@@ -346,10 +343,7 @@ class Segment:
         return new
 
     def resync(self, position: int, offset: int, end: tuple[int, int] | None = None) -> tuple[int, int] | None:
-        """Return position and offset of the first whole batch behind damage, if any.
-
-        `end`: bounds of position and offset; by default those of the segment.
-        """
+        """Return position and offset of the first whole batch behind damage. `end`: bounds, else the segment's."""
         sign = _START.pack(self.header.leader_epoch, MAGIC)
         until, end_offset = end or (self.end_position, self.end_offset)
         with self.files.use(self.path) as file:

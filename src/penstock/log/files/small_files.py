@@ -146,10 +146,7 @@ def write_shortened(disk: Disk, folder: Path, low: int, high: int) -> None:
 
 
 def read_shortened(disk: Disk, folder: Path) -> tuple[int, int] | None:
-    """Return the range of lost offsets, its end exclusive; None if there is no loss.
-
-    A damaged file shows a loss of unknown extent: it then concerns all groups.
-    """
+    """Return the range of lost offsets; None without a loss. If damaged, the extent is unknown: all groups."""
     content = read_whole(disk, folder / SHORTENED)
     if content is None:
         return None

@@ -139,10 +139,7 @@ class LogWriter:
     def append_one(
         self, partition: PartitionLog, batch: memoryview, header: BatchHeader, check: Callable[[], bool] | None = None
     ) -> WriteResult | None:
-        """Do a round for one small non-transactional batch; None if it would have to wait.
-
-        The batch is checked, and its buffer is writable. `check`: as in `PartitionWrite`.
-        """
+        """Do a round for one small, checked batch outside transactions, in a writable buffer; None if it must wait."""
         size = len(batch)
         if self._is_strict or self._busy or size > _AT_ONCE_BYTES or not self._begin_alone():
             return None

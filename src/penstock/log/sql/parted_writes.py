@@ -77,10 +77,7 @@ class PartedWrites:
         return -1 - secrets.randbits(_PART_BITS)
 
     def add(self, part: int, records: PartRecords, *, begins: tuple[str, int] | None = None) -> None:
-        """Add at least one record to a part.
-
-        `begins`: application and number of the write, with the first records. Raises PartsMissing.
-        """
+        """Add at least one record to a part. `begins`: the write, with the first records. Raises PartsMissing."""
         rows = Rows(producer_id=[part] * len(records.id), **records._asdict())
         now_ms = own_ms(self._clock)
 

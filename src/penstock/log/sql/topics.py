@@ -42,10 +42,7 @@ def find_topic(tx: Transaction, name: str, lock: TopicLock = TopicLock.NONE) -> 
 
 
 def keep_topics(tx: Transaction, names: Iterable[str], *, waits: bool = True) -> dict[str, Topic]:
-    """Return the existing topics, locked against deletion until the transaction ends.
-
-    `waits`: for topics that are being deleted or grown; else they are left out.
-    """
+    """Return the existing topics, locked against deletion; without `waits`, not those being deleted or grown."""
     if not waits:
         return kept(tx.rows("log", "topic_keep_free", names=sorted(set(names))))
     return kept(tx.execute(*keeping(names)).rows)
@@ -108,10 +105,7 @@ def remove_topic(tx: Transaction, name: str) -> Topic:
 
 
 class TopicTables(Log):
-    """The part of a log that is in tables whatever holds its records: topics, holds, producers.
-
-    Each call is its own transaction, or part of the one that is given.
-    """
+    """The tables of a log, whatever holds its records. Each call is a transaction, or part of the given one."""
 
     def __init__(self, database: Database, clock: Clock = SYSTEM, tx: Transaction | None = None) -> None:
         self.database, self._clock, self._tx = database, clock, tx

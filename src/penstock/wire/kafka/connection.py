@@ -80,10 +80,7 @@ class RequestReader:
         return memoryview(self._buffer)[self._filled :]
 
     def received(self, count: int) -> list[KafkaRequest]:
-        """Process `count` received bytes; return the requests that are now complete.
-
-        Raises InvalidRequest, FrameTooLarge: the connection must close.
-        """
+        """Process `count` bytes; return the requests now complete. Raises InvalidRequest, FrameTooLarge: close it."""
         if self._large is not None:
             self._at += count
             if self._at < self._size:

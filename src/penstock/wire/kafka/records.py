@@ -128,10 +128,7 @@ class TooManyBytes(Exception):
 
 
 def unpacked(batch: Buffer, header: BatchHeader, limit: int) -> Buffer:
-    """Return a batch with its records uncompressed; the same one if they already are.
-
-    Raises InvalidBatch when they cannot be decompressed, TooManyBytes when they exceed the limit.
-    """
+    """Return a batch with its records uncompressed. Raises InvalidBatch, and TooManyBytes above the limit."""
     if header.codec == Compression.NONE:
         return batch
     packed = record_bytes(batch)
@@ -144,10 +141,7 @@ def unpacked(batch: Buffer, header: BatchHeader, limit: int) -> Buffer:
 
 
 def compressed(header: BatchHeader, batch: memoryview) -> Buffer:
-    """Return a batch with its records as one zstd frame; unchanged if that gains little.
-
-    Records are not decoded: Kafka compresses their encoded bytes.
-    """
+    """Return a batch with its encoded records as one zstd frame, as Kafka has it; unchanged if that gains little."""
     records = record_bytes(batch)
     if header.codec != Compression.NONE or header.is_control or len(records) < _LEAST_PACKED_BYTES:
         return batch
