@@ -124,11 +124,6 @@ class OpenFiles:
                 self._leave(opened)
             self._opened.clear()
 
-    @property
-    def count(self) -> int:
-        """The number of open files."""
-        return len(self._opened)
-
     def _shrink(self) -> None:
         if len(self._opened) <= self._most:
             return

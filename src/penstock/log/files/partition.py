@@ -91,7 +91,7 @@ class PartitionLog(PartitionView):
         self._written: list[PlacedBatch] = []  # written and not committed
         self._tentative: dict[int, ProducerState] = {}
         self._sync_failed = False  # the last segment is not synced again
-        self._is_torn = False  # a write or sync has failed, and the failure is not handled yet
+        self.is_torn = False  # a write or sync has failed; otherwise only space or a new file was lacking
         self._keeps_tail = False  # the last segment has whole batches behind a torn one
         self.synced_position, self.synced_offset = HEADER_BYTES, 0
         self._lost: _SegmentPlace | None = None  # the last segment, while its file is missing
@@ -305,9 +305,9 @@ class PartitionLog(PartitionView):
                 wanted = max(self._position + size, min(self._allocated + step, self._settings.segment_bytes))
                 file.allocate(wanted)
                 self._allocated = wanted
-            self._is_torn = True
+            self.is_torn = True
             file.write(self._position, pieces)
-            self._is_torn = False
+            self.is_torn = False
         self._position += size
         self._written += batches
         points.reach(WRITTEN)
@@ -318,7 +318,7 @@ class PartitionLog(PartitionView):
             try:
                 file.sync()
             except OSError:
-                self._sync_failed = self._is_torn = True
+                self._sync_failed = self.is_torn = True
                 raise
 
     def commit(self, *, synced: bool) -> None:
@@ -393,11 +393,6 @@ class PartitionLog(PartitionView):
 
     # -- failing
 
-    @property
-    def is_untouched(self) -> bool:
-        """Whether all written bytes are whole and may be synced: only space or a new file was lacking."""
-        return not self._is_torn
-
     def refuse(self, exc: OSError, base: int) -> Error:
         """Refuse from now on; nothing was written from this offset on, so it is assigned next."""
         self.next_offset, self._tentative = base, {}
@@ -411,7 +406,7 @@ class PartitionLog(PartitionView):
             self._keep_synced()
             self._position = self.last.end_position
             self.files.forget(self.last.path)
-        self._is_torn = False
+        self.is_torn = False
         return self._refused(exc)
 
     def _refused(self, exc: OSError) -> Error:

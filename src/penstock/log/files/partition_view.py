@@ -256,7 +256,8 @@ class PartitionReader(PartitionView):
 
     def _catch_up(self, producers: Producers, end: int) -> None:
         super()._catch_up(producers, end)
-        producers.forget_batches()
+        opened = {id: each for id, each in producers.states.items() if each.opened is not None}
+        producers.states = opened  # the rest is needed by a writer only
 
     def refresh(self, head: PartitionHead | None) -> None:
         """Apply the head that the writer has published."""

@@ -248,10 +248,6 @@ class Producers:
         gone = {id for _, id in sorted(silent)[: max(0, len(silent) - kept)]}
         self.states = {id: each for id, each in self.states.items() if id not in gone}
 
-    def forget_batches(self) -> None:
-        """Forget the state that only a writer needs: a reader needs the open transactions."""
-        self.states = {id: each for id, each in self.states.items() if each.opened is not None}
-
 
 class Snapshot(msgspec.Struct):
     """The state after the batches before `offset`.

@@ -156,8 +156,7 @@ def find_id(
         if partition not in (None, number):
             continue
         start, end = bounds[number]
-        low = start if walk is None else max(start, end - walk)
-        low = low if since_ms is None or walk is None else begins[number]
+        low = start if walk is None else begins.get(number, max(start, end - walk))
         high = end if walk is None else min(end, low + walk)
         cut |= high < end or (since_ms is None and low > start)
         gone |= start > 0 and (since_ms is None or begins[number] == start)

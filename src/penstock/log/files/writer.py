@@ -173,7 +173,7 @@ class LogWriter:
         except Error as exc:
             return WriteResult(error=exc, start=partition.start)
         except OSError as exc:
-            failed = partition.refuse(exc, base) if partition.is_untouched else partition.fail(exc)
+            failed = partition.fail(exc) if partition.is_torn else partition.refuse(exc, base)
             return WriteResult(error=failed)
         except Exception as exc:
             logger.error("an append failed unexpectedly", exc_info=traced(exc))
@@ -387,7 +387,7 @@ class LogWriter:
                 partition.reserve()
         except OSError as exc:
             unwritten = run or left
-            if not partition.is_untouched or not unwritten:
+            if partition.is_torn or not unwritten:
                 work.error = partition.fail(exc)
             else:
                 self._refuse(partition, work, unwritten[0].header.base_offset, exc)

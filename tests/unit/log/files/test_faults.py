@@ -239,7 +239,7 @@ def test_one_round_is_split_over_segments_that_keep_to_their_size(tmp_path: Path
         assert len(sizes) > 5
         assert max(sizes) <= 4096
         assert len(opened.ids()) == 120
-        assert opened.files.count <= 64
+        assert len(opened.files._opened) <= 64
 
 
 def test_a_segment_is_closed_when_it_is_old(tmp_path: Path) -> None:
