@@ -22,7 +22,7 @@ from penstock.access.settings import AccessSettings
 from penstock.clock import SYSTEM, Clock, cpu_seconds
 from penstock.errors import Error, InvalidRequest, Unauthenticated
 from penstock.log.batches import BatchLog
-from penstock.log.sql.write_threads import LockWaits
+from penstock.log.sql.lock_waits import LockWaits
 from penstock.log.store import Store
 from penstock.redaction import traced
 from penstock.sockets import address_of, listening_socket, new_loop

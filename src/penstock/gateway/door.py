@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from penstock.access.access import Access
 from penstock.clock import Clock
-from penstock.log.sql.write_threads import LockWaits
+from penstock.log.sql.lock_waits import LockWaits
 from penstock.log.store import Store
 from penstock.model.limits import LimitsSettings
 from penstock.model.token import GivenToken

@@ -34,13 +34,12 @@ from ..sql.log import SqlLog
 from ..sql.topics import TopicTables
 from ..topics import topic_uuid
 from . import rewriting, search
-from .appender import Appender
+from .appender import Appender, ProducerNotes
 from .claim import LogClaim
 from .directory import LogDirectory, TopicFiles
 from .disk import WriterLock
 from .folder import voids_in
 from .heads import PartitionHead
-from .notes import ProducerNotes
 from .partition import PartitionLog
 from .partition_view import PartitionView
 from .settings import FilesSettings

@@ -1,7 +1,7 @@
 """Batches over a log of rows: decoded on write, encoded on read.
 
 A few threads write (`write_threads`), each partition in one transaction at a time: writes that arrive
-meanwhile share the next one, so that many producers share a commit, and sources take turns (`write_turns`).
+meanwhile share the next one, so that many producers share a commit, and sources take turns (`WriteTurns`).
 Refusals (out of sequence, fenced, not in its transaction) are decided in that transaction, under the locks,
 and do not affect the other writes. Lock order: topics, producers, heads.
 

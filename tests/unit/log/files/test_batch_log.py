@@ -26,8 +26,8 @@ from penstock.errors import (
 from penstock.log.batches import Aborted, BatchLog, LogPlace, Write, WriteResult
 from penstock.log.contract import Batch, OffsetRange, Producer, Topic
 from penstock.log.entry import content_of
+from penstock.log.files.appender import ProducerNotes
 from penstock.log.files.log import FileLog
-from penstock.log.files.notes import ProducerNotes
 from penstock.log.files.rewriting import rewrite
 from penstock.log.files.segment import HEADER_BYTES
 from penstock.log.store import Store, open_batches, open_store

@@ -10,9 +10,9 @@ import pytest
 from penstock.database.migrations import migrate
 from penstock.log.batches import Write, WriteResult
 from penstock.log.contract import Topic
-from penstock.log.sql import write_turns
+from penstock.log.sql import write_threads
 from penstock.log.sql.batches import SqlBatchLog
-from penstock.log.sql.write_turns import WaitingWrite, WriteTurns
+from penstock.log.sql.write_threads import WaitingWrite, WriteTurns
 from penstock.log.store import open_batches, open_store
 from penstock.model.partition import KAFKA
 from penstock.wire.kafka.records import KafkaRecord, encode_records
@@ -166,7 +166,7 @@ def test_a_contested_partition_of_which_nothing_waits_is_forgotten(turns: Turns)
 def test_a_connection_is_written_with_the_next_transaction_while_another_pours(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(write_turns, "MORE_RECORDS", 3)
+    monkeypatch.setattr(write_threads, "MORE_RECORDS", 3)
     began, go_on, done = Event(), Event(), Event()
     rounds: list[list[bytes]] = []
     write = SqlBatchLog._write
