@@ -19,10 +19,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from fastcrc.crc32 import iscsi as crc32c
-
 from penstock.errors import WriterElsewhere
 from penstock.wire.kafka import Buffer
+from penstock.wire.kafka.record_batch import crc32c
 
 FOLDER_MODE, FILE_MODE = 0o700, 0o600
 LOCK_NAME = "writer.lock"

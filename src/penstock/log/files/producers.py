@@ -28,10 +28,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
-from fastcrc.crc32 import iscsi as crc32c
 
 from penstock.errors import InvalidTransaction
-from penstock.wire.kafka.record_batch import NO_PRODUCER, NO_SEQUENCE, UNKNOWN_CRC, BatchHeader, Marker
+from penstock.wire.kafka.record_batch import NO_PRODUCER, NO_SEQUENCE, UNKNOWN_CRC, BatchHeader, Marker, crc32c
 
 from ..repetition import REMEMBERED, repeated_batch
 from .disk import Disk, read_whole, write_whole

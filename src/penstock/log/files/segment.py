@@ -40,10 +40,8 @@ from pathlib import Path
 from typing import NamedTuple, NoReturn
 from uuid import UUID
 
-from fastcrc.crc32 import iscsi as crc32c
-
 from penstock.errors import Damaged, InvalidBatch
-from penstock.wire.kafka.record_batch import CRC_START, LENGTH_END, MAGIC, BatchHeader, check_batch, read_header
+from penstock.wire.kafka.record_batch import CRC_START, LENGTH_END, MAGIC, BatchHeader, check_batch, crc32c, read_header
 from penstock.wire.kafka.record_batch import HEADER as BATCH_HEADER
 from penstock.wire.kafka.record_batch import HEADER_BYTES as BATCH_HEADER_BYTES
 

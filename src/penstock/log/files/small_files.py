@@ -29,7 +29,8 @@ import struct
 from pathlib import Path
 
 import msgspec
-from fastcrc.crc32 import iscsi as crc32c
+
+from penstock.wire.kafka.record_batch import crc32c
 
 from ..contract import Compaction
 from .disk import Disk, read_whole, with_crc, without_crc, write_whole

@@ -39,11 +39,12 @@ from penstock.model.limits import LAST_TIME_MS
 from . import Buffer
 
 try:
-    from fastcrc.crc32 import iscsi as crc32c
+    from fastcrc.crc32 import iscsi
 except ModuleNotFoundError as exc:  # pragma: no cover - asked in tests/unit with the module hidden
     raise MissingExtra("a log in files, or a Kafka port,", "kafka") from exc
 
 
+crc32c = iscsi  # the checksum of batches, and of our own files
 MAGIC = 2
 HEADER = struct.Struct(">qiibIhiqqqhii")
 HEADER_BYTES = HEADER.size
