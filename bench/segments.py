@@ -21,7 +21,7 @@ from penstock.log.files.partition import PartitionLog
 from penstock.log.files.writer import PartitionWrite
 from penstock.log.store import Store, open_store
 from penstock.wire.kafka.record_batch import batches_in, check_produced
-from penstock.wire.kafka.records import NewRecord, encode_records
+from penstock.wire.kafka.records import KafkaRecord, encode_records
 
 RECORD_BYTES = 1_000
 BATCH_RECORDS = 64
@@ -43,7 +43,7 @@ def a_batch(records: int = BATCH_RECORDS, size: int = RECORD_BYTES) -> bytes:
     """Return one batch as a client sends it."""
     value = os.urandom(size)
     made = encode_records(
-        NewRecord(delta, 1_700_000_000_000, struct.pack(">Q", delta), value, []) for delta in range(records)
+        KafkaRecord(delta, 1_700_000_000_000, struct.pack(">Q", delta), value, []) for delta in range(records)
     )
     return bytes(made)
 

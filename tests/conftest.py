@@ -20,7 +20,6 @@ import pytest
 import uvicorn.server
 from hypothesis.database import DirectoryBasedExampleDatabase
 
-from penstock.database import bell_listener
 from tests.services import in_ci, missing
 from tests.services.budget import Budget, BudgetError, level_from_environment, read_table, seed_from_environment
 from tests.services.longest import longest_first
@@ -197,9 +196,8 @@ class _Hurried:
 
 @pytest.fixture(autouse=True, scope="session")
 def _what_is_stopped_ends_at_once() -> Iterator[None]:
-    """Let bell listeners and HTTP servers of this process look oftener whether they are to end."""
+    """Let HTTP servers of this process look oftener whether they are to end."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bell_listener, "_WAIT_SECONDS", 0.05)
         patch.setattr(uvicorn.server, "asyncio", _Hurried())
         yield
 

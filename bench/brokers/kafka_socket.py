@@ -16,7 +16,7 @@ from penstock.wire.kafka.apis.cluster import API_VERSIONS
 from penstock.wire.kafka.apis.records import FETCH, LIST_OFFSETS, PRODUCE
 from penstock.wire.kafka.apis.topics import CREATE_TOPICS, DELETE_TOPICS, METADATA
 from penstock.wire.kafka.layout import Api, Message
-from penstock.wire.kafka.records import NewRecord, encode_records
+from penstock.wire.kafka.records import KafkaRecord, encode_records
 
 _PRODUCE_VERSION, _FETCH_VERSION = 7, 11
 _ERROR_AT = struct.Struct(">h")
@@ -120,7 +120,7 @@ class KafkaSocket:
 
 def one_record(topic: str, size: int, partition: int = 0) -> bytes:
     """Return a Produce request of one record, acknowledged by all."""
-    record = NewRecord(0, int(time.time() * 1000), None, os.urandom(size), [])
+    record = KafkaRecord(0, int(time.time() * 1000), None, os.urandom(size), [])
     part = {"index": partition, "records": bytes(encode_records([record]))}
     asked = {"acks": -1, "timeout_ms": 30_000, "topic_data": [{"name": topic, "partition_data": [part]}]}
     return _frame(PRODUCE, _PRODUCE_VERSION, PRODUCE.encode_request(asked, _PRODUCE_VERSION))

@@ -6,7 +6,7 @@ from typing import Any
 from bench.package import sequencer_of
 from bench.stores.contract import Store
 from bench.stores.recording import Tape
-from penstock.log.sql.fence import Fence
+from penstock.log.sql.heads import Fence
 from penstock.model.partition import SLOTS
 
 OWNER = "bench"  # holds all slots of a filled store, in epoch 1

@@ -10,9 +10,8 @@ from penstock.clock import SYSTEM, Clock
 from penstock.database.address import without_password
 from penstock.database.bell_listener import flood_word, notify_others, staged_word
 from penstock.database.database import Database
-from penstock.database.migrations import check, migrate
+from penstock.database.migrations import SchemaWatch, check, migrate
 from penstock.database.naming import DEFAULT_PREFIX, Names
-from penstock.database.schema_watch import SchemaWatch
 from penstock.database.url import StoreUrl
 from penstock.delivery.retention_rule import RetentionSettings
 from penstock.errors import InvalidInput, NoOutbox, StoreUnreachable, shown

@@ -33,8 +33,8 @@ from penstock.wire.kafka.apis.security import SASL_AUTHENTICATE, SASL_HANDSHAKE
 from penstock.wire.kafka.apis.topics import CREATE_TOPICS, METADATA
 from penstock.wire.kafka.error_numbers import ErrorNumber as E
 from penstock.wire.kafka.record_batch import Compression
-from penstock.wire.kafka.records import NewRecord, encode_records
-from penstock.wire.tinyq.codes import TinyqCommand as C
+from penstock.wire.kafka.records import KafkaRecord, encode_records
+from penstock.wire.tinyq.frames import TinyqCommand as C
 from penstock.wire.tinyq.messages import REQUESTS, ZSTD, encode
 from tests.access.hogs import GrpcHogs, HttpHogs, KafkaHogs, TinyqHogs, served
 from tests.access.house import PASSWORD, House, token
@@ -199,7 +199,7 @@ class KafkaDoor(KafkaProofs, KafkaHogs, Door):
 
     def bomb(self, house: House) -> Outcome:
         """Produce a batch that unpacks to very many bytes."""
-        records = bytes(encode_records([NewRecord(0, 1, b"k", BOMB, [])], codec=Compression.ZSTD))
+        records = bytes(encode_records([KafkaRecord(0, 1, b"k", BOMB, [])], codec=Compression.ZSTD))
         topic = {"name": "orders", "partition_data": [{"index": 0, "records": records}]}
         with self.known(house) as client:
             asked = {"acks": -1, "timeout_ms": 1000, "topic_data": [topic]}

@@ -14,7 +14,7 @@ from typing import Any
 import grpc
 
 from penstock.wire.kafka.apis.security import SASL_AUTHENTICATE, SASL_HANDSHAKE
-from penstock.wire.tinyq.codes import TinyqCommand as C
+from penstock.wire.tinyq.frames import TinyqCommand as C
 from tests.access.house import PASSWORD, House, token
 from tests.crash.waiting import wait_until
 from tests.gateway.grpc_client import GrpcClient

@@ -13,8 +13,8 @@ from typing import Any, Self
 
 from penstock.clock import SYSTEM
 from penstock.wire.kafka.apis.records import FETCH, PRODUCE
-from penstock.wire.kafka.records import NewRecord, encode_records
-from penstock.wire.tinyq.codes import TinyqCommand as C
+from penstock.wire.kafka.records import KafkaRecord, encode_records
+from penstock.wire.tinyq.frames import TinyqCommand as C
 from tests.access.doors import DOORS, Door
 from tests.access.house import House, token
 from tests.gateway.grpc_client import event
@@ -71,7 +71,7 @@ class Honest:
 
 def _kafka(house: House, door: Any, stack: ExitStack) -> Rounds:
     client = stack.enter_context(door.known(house))
-    records = bytes(encode_records([NewRecord(0, 1, b"k", b"honest", [])]))
+    records = bytes(encode_records([KafkaRecord(0, 1, b"k", b"honest", [])]))
 
     def produce() -> int:
         topic = {"name": TOPIC, "partition_data": [{"index": 0, "records": records}]}

@@ -24,7 +24,7 @@ from penstock.gateway.grpc.door import GrpcDoor
 from penstock.gateway.grpc.listener import GrpcListener
 from penstock.wire.kafka.apis.records import PRODUCE
 from penstock.wire.kafka.apis.security import SASL_AUTHENTICATE, SASL_HANDSHAKE
-from penstock.wire.kafka.records import NewRecord, encode_records
+from penstock.wire.kafka.records import KafkaRecord, encode_records
 from tests.access.house import AUDIENCE, ISSUER, OTHER_RSA, REVOKED, House, token
 from tests.access.key_server import KeyServer, jwks
 from tests.gateway.grpc_client import GrpcClient
@@ -94,7 +94,7 @@ class KafkaProofs(Proofs):
     def published(self, house: House, who: str) -> str:
         """Produce a record."""
         door: Any = self
-        records = bytes(encode_records([NewRecord(0, 1, b"k", b"v", [])]))
+        records = bytes(encode_records([KafkaRecord(0, 1, b"k", b"v", [])]))
         topic = {"name": "orders", "partition_data": [{"index": 0, "records": records}]}
         with door.connect(house) as client:
             said = f"n,,\x01auth=Bearer {token(sub=who)}\x01\x01".encode()

@@ -19,7 +19,7 @@ from penstock.cli import main
 from penstock.cli.output import json_line, print_json
 from penstock.logs import JsonFormatter, TextFormatter
 from penstock.wire.kafka.apis.groups import JOIN_GROUP
-from penstock.wire.tinyq.codes import TinyqCommand
+from penstock.wire.tinyq.frames import TinyqCommand
 from tests.gateway.doors_process import DOORS, SECRET
 from tests.gateway.grpc_client import GrpcClient, event
 from tests.gateway.served import client_of

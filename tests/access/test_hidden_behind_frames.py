@@ -28,9 +28,8 @@ from penstock.wire.kafka.apis.groups import JOIN_GROUP, OFFSET_COMMIT
 from penstock.wire.kafka.apis.security import CREATE_ACLS, DELETE_ACLS, DESCRIBE_ACLS
 from penstock.wire.kafka.apis.transactions import ADD_PARTITIONS_TO_TXN, INIT_PRODUCER_ID
 from penstock.wire.kafka.layout import Api, ArrayOf, Field, FieldKind, Octets, Scalar, StructOf, Text, Uuid
-from penstock.wire.kafka.records import NewRecord, encode_records
-from penstock.wire.tinyq.codes import OLD_COMMANDS, TinyqCode, TinyqCommand
-from penstock.wire.tinyq.frames import encode_request
+from penstock.wire.kafka.records import KafkaRecord, encode_records
+from penstock.wire.tinyq.frames import OLD_COMMANDS, TinyqCode, TinyqCommand, encode_request
 from tests.gateway.test_tinyq import ServedTinyq
 from tests.gateway.tinyq_client import NewClient, OldClient
 from tests.kafka.raw import RawClient, frame
@@ -108,7 +107,7 @@ class Asked:
             self.named.add("topic")
             return self._ids[self._names["topic"]]
         if isinstance(of, Octets):
-            return bytes(encode_records([NewRecord(0, 1, None, b"v", [])])) if name == "records" else b"x"
+            return bytes(encode_records([KafkaRecord(0, 1, None, b"v", [])])) if name == "records" else b"x"
         if isinstance(of, Scalar):
             found = _NUMBERS.get(name)
             drawn = self._draw.choice((0, 0, 1, -1))

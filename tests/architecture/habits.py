@@ -81,28 +81,42 @@ def names(root: Path) -> Iterator[str]:
 
 
 def docstrings(root: Path) -> Iterator[str]:
-    """Every module, and every public class, function and method, says what it is."""
+    """Every module, public class, function and method says what it is, unless the method's base class says it."""
+    classes = {node.name: node for _, node in _nodes(root) if isinstance(node, ast.ClassDef)}
     for path in [root / "__init__.py", *modules(root)]:
         tree = parsed(path)
         if not ast.get_docstring(tree):
             yield f"{path.relative_to(root)}: the module has no docstring"
-        for node, name in _public(tree, ""):
-            if not ast.get_docstring(node):
+        for node, name, bases in _public(tree, "", ()):
+            if not ast.get_docstring(node) and not _is_told(node.name, bases, classes):
                 yield _said(root, path, node, f"{name} has no docstring")
 
 
+def _is_told(method: str, bases: tuple[str, ...], classes: dict[str, ast.ClassDef]) -> bool:
+    """Return whether one of some classes, or of those they are made from, has the method with a docstring."""
+    for base in (classes[each] for each in bases if each in classes):
+        own = [each for each in base.body if isinstance(each, ast.FunctionDef) and each.name == method]
+        if any(map(ast.get_docstring, own)) or _is_told(method, _bases(base), classes):
+            return True
+    return False
+
+
+def _bases(node: ast.ClassDef) -> tuple[str, ...]:
+    return tuple(map(ast.unparse, node.bases))
+
+
 def _public(
-    parent: ast.Module | ast.ClassDef, within: str
-) -> Iterator[tuple[ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef, str]]:
+    parent: ast.Module | ast.ClassDef, within: str, bases: tuple[str, ...]
+) -> Iterator[tuple[ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef, str, tuple[str, ...]]]:
     for node in parent.body:
         if not isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             continue
         told_elsewhere = {ast.unparse(each) for each in node.decorator_list} & {"overload", "override"}
         if node.name.startswith("_") or told_elsewhere:
             continue
-        yield node, within + node.name
+        yield node, within + node.name, bases
         if isinstance(node, ast.ClassDef):
-            yield from _public(node, f"{node.name}.")
+            yield from _public(node, f"{node.name}.", _bases(node))
 
 
 def _nodes(root: Path, exempt: AbstractSet[str] = frozenset()) -> Iterator[tuple[Path, ast.AST]]:

@@ -27,7 +27,7 @@ BREACHES: list[tuple[Rule, str, str]] = [
     (log_fields, "worker/x.py", "logger.warning('it failed', exc_info=error)"),
     (log_fields, "worker/x.py", "logger.exception('it failed')"),
     (relative_imports, "log/x.py", "from penstock.log.contract import Log"),
-    (relative_imports, "log/sql/x.py", "def f():\n    from penstock.log.sql.fence import Fence"),
+    (relative_imports, "log/sql/x.py", "def f():\n    from penstock.log.sql.heads import Fence"),
     (data_formats, "model/x.py", "import pickle"),
     (data_formats, "model/x.py", "def f():\n    from marshal import loads"),
     (names, "log/utils.py", ""),
@@ -49,6 +49,11 @@ LAWFUL: list[tuple[Rule, str, str]] = [
     (names, "log/segment.py", "class Segment: ..."),
     (docstrings, "log/x.py", '"""M."""\ndef _f(): ...\nclass _C:\n    def f(self): ...'),
     (docstrings, "log/x.py", '"""M."""\nclass C:\n    """C."""\n    @overload\n    def f(self): ...'),
+    (
+        docstrings,
+        "log/x.py",
+        '"""M."""\nclass B:\n    """B."""\n    def f(self): "F."\nclass C(B):\n    """C."""\n    def f(self): ...',
+    ),
 ]
 
 

@@ -8,7 +8,7 @@ from penstock.log.files.log import FileLog
 from penstock.log.files.partition import PartitionLog
 from penstock.log.files.rewriting import rewrite
 from penstock.wire.kafka.record_batch import BatchHeader, Compression
-from penstock.wire.kafka.records import NewRecord, decode_records, emptied, encode_records, resealed
+from penstock.wire.kafka.records import decode_records, emptied, encode_records, resealed
 
 
 def change_records(
@@ -36,8 +36,7 @@ def _changed(values: Mapping[int, bytes | None], header: BatchHeader, batch: mem
     for each in decode_records(batch):
         value = values.get(each.offset, each.value)
         if each.offset not in values or value is not None:
-            delta = each.offset - header.base_offset
-            records.append(NewRecord(delta, each.timestamp_ms, each.key, value, each.headers))
+            records.append(each._replace(value=value))
     if not records:
         return emptied(header)
-    return resealed(header, encode_records(records, codec=Compression(header.codec)))
+    return resealed(header, encode_records(records, header.base_offset, codec=Compression(header.codec)))

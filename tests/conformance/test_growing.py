@@ -198,7 +198,7 @@ def test_a_worker_of_the_release_before_leaves_before_the_topic_grows(
     subscribe(old, "g", seen)
     writer.publish()
     with ThreadPoolExecutor(1) as pool, monkeypatch.context() as before:
-        before.setattr("penstock.database.schema_watch.known_version", lambda database: 8)
+        before.setattr("penstock.database.migrations.known_version", lambda database: 8)
         running = pool.submit(old.run)
         wait_until(lambda: len(seen) == len(KEYS), "it is at work")
         topics.grow(engine.outbox, "events", 8)

@@ -14,9 +14,8 @@ from penstock.cli import group
 from penstock.database.database import Database, Transaction
 from penstock.database.dialects import open_database
 from penstock.database.drift import differences
-from penstock.database.migrations import chain, chain_of, check, migrate, pending
+from penstock.database.migrations import SchemaWatch, chain, chain_of, check, migrate, pending
 from penstock.database.naming import Names
-from penstock.database.schema_watch import SchemaWatch
 from penstock.errors import (
     NoSuchSchema,
     SchemaBehind,

@@ -11,8 +11,7 @@ from penstock import points
 from penstock.database.contract import Rows
 from penstock.database.database import Transaction
 from penstock.log.sql.append import COLUMNS
-from penstock.log.sql.fence import Fence
-from penstock.log.sql.heads import HeadKey, Numbering
+from penstock.log.sql.heads import Fence, HeadKey, Numbering
 from penstock.log.sql.topics import ensure_topics
 from penstock.model.partition import partition
 from penstock.outbox.move import Pick, Picked

@@ -23,7 +23,7 @@ from penstock import Fixed, Record, points
 from penstock.clock import SYSTEM
 from penstock.delivery.retention import Retention
 from penstock.delivery.retention_rule import RetentionSettings
-from penstock.log.sql.fence import Fence
+from penstock.log.sql.heads import Fence
 from penstock.log.store import store_of
 from penstock.membership.member import ClusterSettings
 from penstock.model.schedule import CatchUpWord

@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from penstock import points
-from penstock.log.sql.fence import Fence
+from penstock.log.sql.heads import Fence
 from penstock.outbox.sequencer import Pass, Sequencer
 from tests.crash.account import breaches, kinds, logged
 from tests.crash.holding import held_at

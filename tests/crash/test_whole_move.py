@@ -17,7 +17,7 @@ from penstock.database.dialects import open_database
 from penstock.database.naming import Names
 from penstock.database.postgres.dialect import PostgresDialect
 from penstock.log.contract import OffsetRange
-from penstock.log.sql.fence import Fence
+from penstock.log.sql.heads import Fence
 from penstock.log.store import store_of
 from penstock.model.partition import key_hash
 from penstock.outbox.move import MOST_RECORDS, Moved, move_whole
@@ -272,7 +272,7 @@ def test_prepared_statements_that_somebody_dropped_are_done_without(
 ) -> None:
     postgres_store.publish_committed("three", KEYS)
     assert whole(database, fence).moved == len(KEYS)
-    with database._opened_for_whole() as tx:
+    with database._opened(database._idle_for_whole) as tx:
         assert tx.conn.execute("SELECT count(*) FROM pg_prepared_statements").fetchone() == (2,)
         tx.conn.execute("DISCARD ALL")
     postgres_store.publish_committed("three", KEYS)
@@ -310,7 +310,7 @@ def test_a_database_that_is_serializable_by_default_does_not_matter(
 def test_the_plan_walks_indexes_however_small_the_tables_were(database: Database, fence: Fence) -> None:
     """It was made while they were empty, and is kept: with a million rows it must do as well."""
     assert whole(database, fence).moved == 0
-    with database._opened_for_whole() as tx:
+    with database._opened(database._idle_for_whole) as tx:
         found = tx.conn.execute(
             "SELECT name, cardinality(parameter_types) FROM pg_prepared_statements "
             "WHERE statement LIKE '%penstock_staged%'"

@@ -17,7 +17,7 @@ from threading import Event, Thread
 from typing import Any
 from uuid import uuid4
 
-from penstock.log.sql.fence import Fence
+from penstock.log.sql.heads import Fence
 from penstock.model.record import Record
 from tests.crash.store import Store, a_sequencer, a_service, running
 

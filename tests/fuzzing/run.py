@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 from penstock.clock import SYSTEM
 from penstock.wire.kafka.apis.records import FETCH, PRODUCE
-from penstock.wire.kafka.records import NewRecord, encode_records
-from penstock.wire.tinyq.codes import TinyqCommand
+from penstock.wire.kafka.records import KafkaRecord, encode_records
+from penstock.wire.tinyq.frames import TinyqCommand
 from tests.fuzzing.feeder import TOPIC, Fed, Feeder
 from tests.fuzzing.grpc import GrpcFeeder
 from tests.fuzzing.http import HttpFeeder
@@ -152,7 +152,7 @@ class HonestClient:
 
 def _kafka(served: DoorsProcess, stack: ExitStack) -> Callable[[], Any]:
     client = stack.enter_context(RawClient(served.addresses["kafka"]))
-    records = bytes(encode_records([NewRecord(0, 1, b"k", b"honest", [])]))
+    records = bytes(encode_records([KafkaRecord(0, 1, b"k", b"honest", [])]))
 
     def once() -> Any:
         topic = {"name": HONEST, "partition_data": [{"index": 0, "records": records}]}

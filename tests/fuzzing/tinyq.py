@@ -8,8 +8,8 @@ import struct
 from contextlib import suppress
 from typing import Any
 
-from penstock.wire.tinyq.codes import TinyqCode
-from penstock.wire.tinyq.codes import TinyqCommand as C
+from penstock.wire.tinyq.frames import TinyqCode
+from penstock.wire.tinyq.frames import TinyqCommand as C
 from penstock.wire.tinyq.messages import REQUESTS, encode
 from tests.fuzzing.feeder import TOPIC, Fed, Feeder, Place, WrongAnswer, changed
 from tests.gateway.doors_process import SECRET

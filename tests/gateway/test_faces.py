@@ -15,7 +15,7 @@ import httpx2
 import pytest
 
 from penstock import Outbox
-from penstock.wire.tinyq.codes import TinyqCommand
+from penstock.wire.tinyq.frames import TinyqCommand
 from tests.gateway.grpc_client import Event, GrpcClient, event
 from tests.gateway.tinyq_client import NewClient
 from tests.unit.cli.program import penstock

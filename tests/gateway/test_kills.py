@@ -23,7 +23,7 @@ from penstock.database.migrations import migrate
 from penstock.errors import UnknownGroup
 from penstock.log.store import open_store
 from penstock.operate import groups
-from penstock.wire.tinyq.codes import TinyqCommand
+from penstock.wire.tinyq.frames import TinyqCommand
 from tests.crash.waiting import wait_until
 from tests.gateway.conftest import address_of
 from tests.gateway.grpc_client import GrpcClient, GrpcProcess, PublishRequest

@@ -23,7 +23,7 @@ from penstock.gateway.grpc.door import GrpcDoor
 from penstock.gateway.grpc.listener import GrpcListener
 from penstock.gateway.lease import held_within
 from penstock.sockets import new_loop
-from penstock.wire.tinyq.codes import TinyqCommand
+from penstock.wire.tinyq.frames import TinyqCommand
 from tests.gateway.grpc_client import Event, GrpcClient, PublishRequest
 from tests.gateway.served import ServedRest
 from tests.gateway.test_tinyq import ServedTinyq

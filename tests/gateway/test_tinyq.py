@@ -30,7 +30,7 @@ from penstock.log.store import open_store
 from penstock.model.limits import LimitsSettings
 from penstock.model.record import Record
 from penstock.operate import dead, groups
-from penstock.wire.tinyq.codes import TinyqCommand as C
+from penstock.wire.tinyq.frames import TinyqCommand as C
 from penstock.wire.tinyq.messages import BY_POLICY, SNAPPY, ZSTD
 from tests.crash.waiting import wait_until
 from tests.gateway.tinyq_client import NewClient, OldClient

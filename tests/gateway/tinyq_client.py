@@ -7,7 +7,7 @@ import socket
 import struct
 from typing import Any, Self
 
-from penstock.wire.tinyq.codes import TinyqCode, TinyqCommand
+from penstock.wire.tinyq.frames import TinyqCode, TinyqCommand
 from penstock.wire.tinyq.messages import (
     DONE,
     MESSAGE,

@@ -11,7 +11,7 @@ from penstock.wire.kafka.apis.topics import CREATE_TOPICS
 from penstock.wire.kafka.apis.transactions import TXN_OFFSET_COMMIT
 from penstock.wire.kafka.error_numbers import ErrorNumber as E
 from penstock.wire.kafka.record_batch import headers_in
-from penstock.wire.kafka.records import NewRecord, encode_records
+from penstock.wire.kafka.records import KafkaRecord, encode_records
 from tests.kafka.raw import RawClient
 from tests.kafka.served import Served
 from tests.kafka.test_foreign_producers import ended, opened
@@ -93,7 +93,7 @@ def test_the_bound_of_a_topic_for_batches_is_heeded(served: Served) -> None:
         assert client.ask(CREATE_TOPICS, asked, 4)["topics"][0]["error_code"] == 0
 
         def produced(size: int) -> E:
-            records = bytes(encode_records([NewRecord(0, 1000, None, b"x" * size, [])]))
+            records = bytes(encode_records([KafkaRecord(0, 1000, None, b"x" * size, [])]))
             parts = [{"index": 0, "records": records}]
             data = [{"name": "little", "partition_data": parts}]
             said = {"transactional_id": None, "acks": -1, "timeout_ms": 5000, "topic_data": data}

@@ -8,7 +8,7 @@ from penstock.wire.kafka import record_batch
 from penstock.wire.kafka.apis.records import PRODUCE
 from penstock.wire.kafka.apis.transactions import ADD_PARTITIONS_TO_TXN, END_TXN, INIT_PRODUCER_ID, TXN_OFFSET_COMMIT
 from penstock.wire.kafka.error_numbers import ErrorNumber as E
-from penstock.wire.kafka.records import NewRecord, encode_records
+from penstock.wire.kafka.records import KafkaRecord, encode_records
 from tests.kafka.raw import RawClient
 from tests.kafka.served import Served
 
@@ -16,7 +16,7 @@ NOW_MS = 1_700_000_000_000
 
 
 def a_batch(value: bytes, producer: Any, sequence: int, *, in_transaction: bool, time_ms: int = NOW_MS) -> bytes:
-    records = encode_records([NewRecord(0, time_ms, b"k", value, [])])
+    records = encode_records([KafkaRecord(0, time_ms, b"k", value, [])])
     header = record_batch.read_header(records)._replace(
         producer_id=producer["producer_id"],
         producer_epoch=producer["producer_epoch"],

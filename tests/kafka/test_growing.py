@@ -22,7 +22,7 @@ from penstock.model.partition import KAFKA, MURMUR3, partition_for, partition_of
 from penstock.operate import topics
 from penstock.wire.kafka.apis.records import FETCH, PRODUCE
 from penstock.wire.kafka.error_numbers import ErrorNumber
-from penstock.wire.kafka.records import NewRecord, encode_records
+from penstock.wire.kafka.records import KafkaRecord, encode_records
 from tests.kafka.raw import RawClient
 from tests.kafka.served import Served
 from tests.kafka.test_confluent import SECONDS, consumer, from_start, read, transactional
@@ -206,7 +206,7 @@ def test_a_batch_of_before_a_growth_that_is_sent_again_is_known(served: Served) 
     where = partition_of(key, FEW)
 
     def sent(client: RawClient, sequence: int) -> int:
-        records = [NewRecord(0, 1000, key, b"x", [])]
+        records = [KafkaRecord(0, 1000, key, b"x", [])]
         batch = encode_records(records, producer_id=7, producer_epoch=0, base_sequence=sequence)
         part = {"index": where, "records": bytes(batch)}
         topic = {"name": "events", "partition_data": [part]}
@@ -236,7 +236,7 @@ class _Files:
         self.key = next(key for key in KEYS if partition_of(key, MANY) != partition_of(key, FEW))
 
     def send(self, partitions: int) -> "Written":
-        batch = encode_records([NewRecord(0, 1000, self.key.encode(), b"x", [])])
+        batch = encode_records([KafkaRecord(0, 1000, self.key.encode(), b"x", [])])
         written = Written()
         write = Write(self.topic, partition_of(self.key, partitions), batch)
         self.batches.write([write], written)

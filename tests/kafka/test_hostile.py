@@ -14,7 +14,7 @@ from penstock.wire.kafka.apis.cluster import API_VERSIONS
 from penstock.wire.kafka.apis.records import FETCH, PRODUCE
 from penstock.wire.kafka.apis.topics import METADATA
 from penstock.wire.kafka.record_batch import Compression
-from penstock.wire.kafka.records import NewRecord, encode_records
+from penstock.wire.kafka.records import KafkaRecord, encode_records
 from tests.crash.waiting import wait_until
 from tests.kafka.raw import RawClient, frame
 from tests.kafka.served import Served
@@ -45,7 +45,7 @@ def is_served(address: str) -> bool:
 
 
 def batch(size: int = 100, codec: Compression = Compression.NONE) -> bytes:
-    return bytes(encode_records([NewRecord(0, 1, b"k", b"\0" * size, [])], codec=codec))
+    return bytes(encode_records([KafkaRecord(0, 1, b"k", b"\0" * size, [])], codec=codec))
 
 
 def producing(records: bytes, version: int = 7, acks: int = -1) -> bytes:
@@ -136,7 +136,7 @@ def test_answers_come_in_order_whether_written_at_once_or_handed_over(
             for client, values in zip(clients, some, strict=True):
                 sizes = [draw.choice((1, 1, 50_000)) for _ in values]
                 records = [
-                    encode_records([NewRecord(0, 1, None, value + b"." * size, [])])
+                    encode_records([KafkaRecord(0, 1, None, value + b"." * size, [])])
                     for value, size in zip(values, sizes, strict=True)
                 ]
                 client.send(b"".join(producing(bytes(each)) for each in records))

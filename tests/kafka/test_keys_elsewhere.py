@@ -17,7 +17,7 @@ from penstock.model.partition import KAFKA, MURMUR3, partition_for
 from penstock.operate.browse import browse
 from penstock.operate.key_course import key_course
 from penstock.operate.why import Answer, Code, QuestionKind, finder, why
-from penstock.wire.kafka.records import NewRecord, encode_records
+from penstock.wire.kafka.records import KafkaRecord, encode_records
 
 PARTITIONS = 4
 LATER, NEVER = Fixed(timedelta(hours=1), max_retries=3), Fixed(timedelta(hours=1), max_retries=0)
@@ -49,7 +49,7 @@ class Placed:
 
     def send(self, topic: Topic, partition: int, *keys: str) -> None:
         """Write a record of each key to a partition, whatever its partitioner says."""
-        records = [NewRecord(at, 1000 + at, key.encode(), b"1", []) for at, key in enumerate(keys)]
+        records = [KafkaRecord(at, 1000 + at, key.encode(), b"1", []) for at, key in enumerate(keys)]
         done, found = Event(), list[WriteResult]()
 
         def told(results: Sequence[WriteResult]) -> None:

@@ -23,7 +23,7 @@ from penstock.wire.kafka.apis.records import FETCH, PRODUCE
 from penstock.wire.kafka.apis.topics import METADATA
 from penstock.wire.kafka.layout import Api, Message
 from penstock.wire.kafka.record_batch import Compression
-from penstock.wire.kafka.records import NewRecord, encode_records
+from penstock.wire.kafka.records import KafkaRecord, encode_records
 from tests.kafka.long_lists import LongRequest, long_requests
 from tests.kafka.raw import RawClient, frame
 from tests.kafka.served import Served
@@ -127,7 +127,7 @@ def _produce(records: bytes, topic: str = "orders", *, topics: int = 1, partitio
 
 def _batch(count: int = 1, value: bytes = b"v", codec: Compression = Compression.NONE) -> bytes:
     now = SYSTEM.now_ms()
-    return bytes(encode_records([NewRecord(each, now, None, value, []) for each in range(count)], codec=codec))
+    return bytes(encode_records([KafkaRecord(each, now, None, value, []) for each in range(count)], codec=codec))
 
 
 def _answers(served: Served, api: Api, version: int, *messages: Message) -> list[bytes]:

@@ -12,7 +12,7 @@ from penstock.wire.kafka.apis.transactions import (
     INIT_PRODUCER_ID,
     TXN_OFFSET_COMMIT,
 )
-from penstock.wire.kafka.records import NewRecord, encode_records
+from penstock.wire.kafka.records import KafkaRecord, encode_records
 from tests.kafka.raw import RawClient
 from tests.kafka.served import Served
 
@@ -21,7 +21,7 @@ BEING_ENDED, FENCED = 51, 90
 
 
 def batch(producer: int, epoch: int, sequence: int, count: int = 2, *, transactional: bool = False) -> bytes:
-    records = [NewRecord(each, 1, None, f"{sequence + each}".encode(), []) for each in range(count)]
+    records = [KafkaRecord(each, 1, None, f"{sequence + each}".encode(), []) for each in range(count)]
     return bytes(
         encode_records(
             records, producer_id=producer, producer_epoch=epoch, base_sequence=sequence, transactional=transactional

@@ -6,7 +6,7 @@ import pytest
 
 from penstock.wire.kafka.apis.records import PRODUCE
 from penstock.wire.kafka.record_batch import NO_TIME_MS, Compression
-from penstock.wire.kafka.records import NewRecord, encode_records
+from penstock.wire.kafka.records import KafkaRecord, encode_records
 from tests.kafka.raw import RawClient
 from tests.kafka.served import Served
 
@@ -24,7 +24,7 @@ def sent(client: RawClient, records: bytes) -> int:
 
 
 def a_batch(*times: int, codec: Compression = Compression.NONE) -> bytes:
-    records = [NewRecord(each, ms, None, b"%d" % ms, []) for each, ms in enumerate(times)]
+    records = [KafkaRecord(each, ms, None, b"%d" % ms, []) for each, ms in enumerate(times)]
     return bytes(encode_records(records, codec=codec))
 
 

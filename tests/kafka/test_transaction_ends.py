@@ -18,7 +18,7 @@ from penstock.log.files.batch_log import FileBatchLog
 from penstock.log.store import open_batches, open_store
 from penstock.model.partition import KAFKA
 from penstock.wire.kafka.error_numbers import ErrorNumber
-from penstock.wire.kafka.records import NewRecord, encode_records
+from penstock.wire.kafka.records import KafkaRecord, encode_records
 
 
 class Ending:
@@ -39,7 +39,7 @@ class Ending:
         """Add a record to a transaction, which it opens."""
         self.transactions.add_partitions(name, producer, [self.place])
         batch = encode_records(
-            [NewRecord(0, 1000, b"k", name.encode(), [])],
+            [KafkaRecord(0, 1000, b"k", name.encode(), [])],
             producer_id=producer.id,
             producer_epoch=producer.epoch,
             base_sequence=sequence,

@@ -23,7 +23,7 @@ from penstock.wire.kafka.apis.records import FETCH, LIST_OFFSETS
 from penstock.wire.kafka.apis.topics import METADATA
 from penstock.wire.kafka.layout import Message
 from penstock.wire.kafka.record_batch import Compression
-from penstock.wire.kafka.records import NewRecord, encode_records
+from penstock.wire.kafka.records import KafkaRecord, encode_records
 from tests.pipeline.test_source import read_all
 
 LITTLE = 40 << 20
@@ -128,7 +128,7 @@ def test_memory_is_taken_as_bytes_come() -> None:
 
 def test_an_answer_larger_than_what_is_taken_at_once_comes_whole() -> None:
     value = bytes(range(256)) * (80 << 10)
-    batch = encode_records([NewRecord(0, 1000, b"k", value, [])])
+    batch = encode_records([KafkaRecord(0, 1000, b"k", value, [])])
     with port(Cluster(batch=bytes(batch))) as url:
         found = _rows(url)
     assert [row["value"] == value for row in found] == [True]
@@ -162,7 +162,7 @@ def test_tls_at_a_port_without_it_is_one_sentence() -> None:
 
 
 def test_few_bytes_that_stand_for_very_many_are_refused() -> None:
-    bomb = encode_records([NewRecord(0, 1000, b"k", bytes(300 << 20), [])], codec=Compression.ZSTD)
+    bomb = encode_records([KafkaRecord(0, 1000, b"k", bytes(300 << 20), [])], codec=Compression.ZSTD)
     with port(Cluster(batch=bytes(bomb))) as url, pytest.raises(Damaged, match="too many bytes"):
         _rows(url)
 

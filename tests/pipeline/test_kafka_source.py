@@ -39,7 +39,7 @@ from penstock.pipeline.source.kafka_topic import KafkaTopicReader
 from penstock.pipeline.source.options import read_options
 from penstock.pipeline.source.stream import StreamReader
 from penstock.wire.kafka.record_batch import place_batch
-from penstock.wire.kafka.records import NewRecord, encode_records
+from penstock.wire.kafka.records import KafkaRecord, encode_records
 from tests.kafka.served import Served
 from tests.pipeline.conftest import Command
 from tests.pipeline.test_continue import Driver, places
@@ -212,7 +212,7 @@ def test_what_cannot_be_is_said_in_one_sentence(kafka: KafkaStore, penstock: Com
 def test_a_range_may_end_where_compaction_has_left_nothing(
     monkeypatch: pytest.MonkeyPatch, low: int, high: int, found: list[int]
 ) -> None:
-    kept = {at: encode_records([NewRecord(0, 1000, b"k", b"v", [])]) for at in (0, 1, 9)}
+    kept = {at: encode_records([KafkaRecord(0, 1000, b"k", b"v", [])]) for at in (0, 1, 9)}
     for at, batch in kept.items():
         place_batch(memoryview(batch), 0, at, 0)
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from penstock.log.files.disk import Disk, DiskFile
-from penstock.wire.kafka.buffer import Buffer
+from penstock.wire.kafka import Buffer
 
 SECTOR = 512
 

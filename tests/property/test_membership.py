@@ -18,7 +18,7 @@ from penstock.database.database import Transaction
 from penstock.database.dialects import open_database
 from penstock.database.migrations import migrate
 from penstock.database.naming import Names
-from penstock.log.sql.fence import Fence
+from penstock.log.sql.heads import Fence
 from penstock.membership import domain, sharing
 from penstock.membership.assignment import Owners, Participant, assign
 from penstock.membership.domain import Changes, View, changes

@@ -10,10 +10,9 @@ from itertools import islice
 from penstock import tracing
 from penstock.errors import InvalidBatch
 from penstock.model.context import context_of
-from penstock.wire.kafka.compression import TooManyBytes, unpacked
 from penstock.wire.kafka.hot import FetchedPart
 from penstock.wire.kafka.record_batch import headers_in
-from penstock.wire.kafka.records import decode_records
+from penstock.wire.kafka.records import TooManyBytes, decode_records, unpacked
 
 _RECORDS = 500  # examined in an answer
 _UNPACKED_BYTES = 1 << 20  # most bytes unpacked of an answer

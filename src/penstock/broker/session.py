@@ -14,8 +14,8 @@ from penstock.access.places import holder_of
 from penstock.access.principal import ANONYMOUS, Peer, Principal, anonymous, is_loopback
 from penstock.errors import Error, InvalidRequest, Unauthenticated
 from penstock.redaction import words
+from penstock.wire.kafka import Buffer
 from penstock.wire.kafka.apis.records import PRODUCE
-from penstock.wire.kafka.buffer import Buffer
 from penstock.wire.kafka.connection import KafkaRequest, RequestReader, answer_head
 from penstock.wire.kafka.layout import Api
 

@@ -17,9 +17,8 @@ from penstock.log.files.verify import Finding, Kind, WalkedBatch
 from penstock.log.kafka_form import entries_of
 from penstock.operate import log_files
 from penstock.operate.log_files import LogFolder, Verified
-from penstock.wire.kafka.buffer import Buffer
-from penstock.wire.kafka.control_batch import decode_marker
-from penstock.wire.kafka.record_batch import Compression
+from penstock.wire.kafka import Buffer
+from penstock.wire.kafka.record_batch import Compression, decode_marker
 
 from .exit_codes import FAILED
 from .options import json_option, with_options

@@ -11,11 +11,10 @@ from urllib.parse import quote
 
 import click
 
-from penstock.database.address import short_name
+from penstock.database.address import directory_in, short_name
 from penstock.database.naming import Names
 from penstock.database.url import plain_url
 from penstock.errors import Error
-from penstock.log.files.url import directory_in
 from penstock.pipeline.address import check_reach, is_kafka, is_local
 from penstock.pipeline.declared import Pipeline
 from penstock.pipeline.lake.kinds import ICEBERG

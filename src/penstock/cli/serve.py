@@ -12,9 +12,9 @@ from penstock.app import Outbox
 from penstock.broker.broker import Broker
 from penstock.broker.process import collect_rarely
 from penstock.broker.settings import BrokerSettings
+from penstock.database.address import directory_in
 from penstock.database.migrations import check, migrate
 from penstock.database.url import plain_url
-from penstock.log.files.url import directory_in
 from penstock.log.store import Store, open_batches
 from penstock.operate.ports import KafkaAdministration
 

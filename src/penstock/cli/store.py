@@ -5,11 +5,11 @@ from typing import Any
 
 import click
 
+from penstock.database.address import directory_in
 from penstock.database.database import Database
 from penstock.database.drift import differences
 from penstock.database.migrations import Migration, known_version, migrate, pending, state
 from penstock.database.url import plain_url
-from penstock.log.files.url import directory_in
 from penstock.log.store import Store, open_store
 from penstock.operate.audit import AuditEntry, audit
 from penstock.operate.drop import Losses, drop, losses, restored

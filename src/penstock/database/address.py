@@ -1,8 +1,10 @@
 """A store's address: its plain forms, its parts, and its display without password."""
 
+import os
 import re
 from collections.abc import Sequence
 from typing import NamedTuple
+from urllib.parse import unquote
 
 FORMS = (
     "sqlite:///file.db",
@@ -12,6 +14,7 @@ FORMS = (
     "./directory",
     "file:///directory",
 )
+_SIGNS = ("./", "../", "/", "~/")  # of a path
 Options = Sequence[tuple[str, str]]
 
 _LOGIN = re.compile(r"(?<=://)([^/?#:]*):.*@", re.DOTALL)  # greedy: a password may hold an @
@@ -33,6 +36,20 @@ def short_name(url: str) -> str:
     if scheme == "sqlite":
         return rest.removeprefix("/")
     return rest.rpartition("@")[2] or scheme
+
+
+def directory_in(url: str) -> str | None:
+    """Return the absolute directory of a log in files, a path or `file:///directory`; None for another address."""
+    scheme, found, rest = url.partition("://")
+    if found:
+        if scheme != "file" or not rest.startswith("/") or "\x00" in rest:
+            return None
+        return os.path.abspath(unquote(rest))
+    if "\x00" in url or os.path.isfile(url):
+        return None
+    is_meant = url in (".", "..") or url.startswith(_SIGNS) or url.endswith("/") or os.path.isdir(url)
+    has_suffix = os.path.splitext(url.rstrip("/"))[1] and not url.endswith("/") and not os.path.isdir(url)
+    return os.path.abspath(os.path.expanduser(url)) if url and is_meant and not has_suffix else None
 
 
 class UrlParts(NamedTuple):

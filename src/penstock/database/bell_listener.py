@@ -1,12 +1,11 @@
 """Hearing the bell: learning through the database that other processes have published or sequenced.
 
-A connection is not trusted until a notification has arrived on it: it notifies itself after connecting,
-because behind a transaction pooler LISTEN succeeds and nothing ever arrives. While nothing can be heard (a
-pooler in between, the database unreachable) the loops that the bell would wake poll, and are only slower; it
-retries from time to time.
+A connection is not trusted until a notification has arrived on it: it notifies itself after connecting, because behind
+a transaction pooler LISTEN succeeds and nothing ever arrives. While nothing can be heard (a pooler in between, the
+database unreachable) the loops that the bell would wake poll, and are only slower; it retries from time to time.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 from secrets import token_hex
 from threading import Event, Thread
@@ -24,7 +23,6 @@ _STAGED = "staged"  # notification: events were staged; the slots follow if know
 _FLOOD = "staged flood "  # notification: events are staged for this many milliseconds, without one for each
 _TEST = "test "
 
-_WAIT_SECONDS = 0.5
 _LONGEST_FLOOD_SECONDS = 1.0  # upper bound for any notification
 _TEST_SECONDS, _LAST_LOOK_SECONDS = 1.0, 0.01
 _TEST_AGAIN_SECONDS, _LONGEST_AGAIN_SECONDS = 5.0, 300.0
@@ -98,7 +96,6 @@ def _notify(database: Database, word: str) -> None:
 
 
 def _channel(database: Database) -> str:
-    """Return the channel on which the members of one set of tables wake each other."""
     return database.names.table("bell")
 
 
@@ -205,36 +202,3 @@ class BellConnection:
                 self._listener = listener
                 self._woken.set()
                 return
-
-
-class BellListener:
-    """Runs in its own thread between `start` and `stop`, and calls `heard` with the texts that arrive."""
-
-    def __init__(self, database: Database, polling: PollingSettings, heard: Callable[[Sequence[str]], object]) -> None:
-        self._bell, self._heard = BellConnection(database, polling), heard
-        self._stopping = Event()
-        self._thread: Thread | None = None
-
-    def start(self) -> None:
-        """Start the thread; return at once."""
-        self._bell.start()
-        self._thread = Thread(target=self._run, name="penstock-bell-listener", daemon=True)
-        self._thread.start()
-
-    @property
-    def hears(self) -> bool:
-        """Whether other processes notify at once of every publish or move, so that no poll is needed."""
-        return self._bell.hears
-
-    def stop(self) -> None:
-        """Stop; return when its connection is closed."""
-        self._stopping.set()
-        self._bell.stop()
-        if self._thread is not None:
-            self._thread.join()
-
-    def _run(self) -> None:
-        while not self._stopping.is_set():
-            if words := self._bell.wait(_WAIT_SECONDS):
-                self._heard(words)
-        self._bell.close()

@@ -123,30 +123,23 @@ class Database:
             yield Transaction(self, conn, opened)
             self.dialect.commit(conn)
         except BaseException as exc:
-            self._give_up(conn, exc)
+            self._give_up(conn, exc, self._idle)
             raise
-        self._give_back(conn)
+        self._give_back(conn, self._idle)
 
-    @contextmanager
-    def looking(self) -> Iterator[Transaction]:
+    def looking(self) -> AbstractContextManager[Transaction]:
         """Open a connection for reads without a transaction: each statement sees the latest commits."""
-        conn = self._take()
-        try:
-            yield Transaction(self, conn)
-        except BaseException as exc:
-            self._give_up(conn, exc)
-            raise
-        self._give_back(conn)
+        return self._opened(self._idle)
 
     @contextmanager
-    def _opened_for_whole(self) -> Iterator[Transaction]:
-        conn = self._take(self._idle_for_whole)
+    def _opened(self, idle: list[Any]) -> Iterator[Transaction]:
+        conn = self._take(idle)
         try:
             yield Transaction(self, conn)
         except BaseException as exc:
-            self._give_up(conn, exc, self._idle_for_whole)
+            self._give_up(conn, exc, idle)
             raise
-        self._give_back(conn, self._idle_for_whole)
+        self._give_back(conn, idle)
 
     @contextmanager
     def _snapshot(self) -> Iterator[Transaction]:
@@ -195,7 +188,9 @@ class Database:
         """
         texts = self.texts(calls)
         try:
-            return self._repeat(self._opened_for_whole, lambda tx: self.dialect.run_whole(tx.conn, texts))
+            return self._repeat(
+                lambda: self._opened(self._idle_for_whole), lambda tx: self.dialect.run_whole(tx.conn, texts)
+            )
         except StoreUnreachable:
             self._drop_idle()  # idle ones may be dead, too
             raise
@@ -209,7 +204,8 @@ class Database:
             except Exception as exc:
                 is_late = SYSTEM.monotonic() - started >= self.timeout_seconds
                 is_last = replay == _REPLAYS or is_late or self._lock_ms is not None
-                if is_last or not self._may_repeat(exc):
+                may_repeat = isinstance(exc, TopicVanished | PickChanged) or self.dialect.is_conflict(exc)
+                if is_last or not may_repeat:
                     translated = self.dialect.translate(exc)
                     if translated is None and self.dialect.is_conflict(exc):
                         translated = StoreLocked(self.where)
@@ -246,13 +242,13 @@ class Database:
     def _begun(self, bounded: bool, guarded: bool, first: Sequence[Call]) -> tuple[Any, list[Result]]:
         """Return a connection with an open transaction; one that broke while idle is replaced."""
         while True:
-            had_idle, conn = bool(self._idle), self._take()
+            had_idle, conn = bool(self._idle), self._take(self._idle)
             try:
                 opened = self.dialect.begin(
                     conn, bounded=bounded, guarded=guarded, lock_ms=self._lock_ms, first=self.texts(first)
                 )
             except BaseException as exc:
-                self._give_up(conn, exc)
+                self._give_up(conn, exc, self._idle)
                 if not (had_idle and isinstance(exc, Exception) and self._is_spoiled(exc)):
                     raise
             else:
@@ -263,18 +259,13 @@ class Database:
         lasting = StoreUnreachable | StoreReadOnly | StoreDamaged
         return isinstance(self.dialect.translate(error), lasting)
 
-    def _may_repeat(self, error: Exception) -> bool:
-        return isinstance(error, TopicVanished | PickChanged) or self.dialect.is_conflict(error)
-
     @property
     def where(self) -> str:
         """The database's address for messages, without a password."""
         place = getattr(self.dialect, "url", None) or getattr(self.dialect, "path", self.dialect.name)
         return without_password(str(place))
 
-    def _take(self, idle: list[Any] | None = None) -> Any:
-        if idle is None:
-            idle = self._idle
+    def _take(self, idle: list[Any]) -> Any:
         while True:
             with self._lock:
                 self._disown()
@@ -298,15 +289,15 @@ class Database:
             self._idle_for_whole.clear()
             self._pid = os.getpid()
 
-    def _give_back(self, conn: Any, idle: list[Any] | None = None) -> None:
+    def _give_back(self, conn: Any, idle: list[Any]) -> None:
         if self.dialect.may_keep(conn):
             with self._lock:
                 if not self._closed.is_set():
-                    (self._idle if idle is None else idle).append(conn)
+                    idle.append(conn)
                     return
         self.dialect.close(conn)
 
-    def _give_up(self, conn: Any, error: BaseException, idle: list[Any] | None = None) -> None:
+    def _give_up(self, conn: Any, error: BaseException, idle: list[Any]) -> None:
         """Roll back after an error and keep the connection only if it is certainly usable.
 
         A connection opened while the store was read-only stays read-only when the store is writable again,

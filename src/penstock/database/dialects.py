@@ -45,7 +45,7 @@ def _dialect(url: str, limit_seconds: float | None, listen_url: str | None) -> D
         from .sqlite.dialect import BUSY_SECONDS, SqliteDialect
 
         path, seconds = path_and_timeout(rest[1:])
-        if _is_file(path):
+        if path not in ("", ":memory:") and "\x00" not in path:  # a file, not the memory of one connection
             busy_seconds = BUSY_SECONDS if seconds is None else seconds
             # still the same file after a change of folder
             return SqliteDialect(os.path.abspath(path), busy_seconds=busy_seconds)
@@ -65,8 +65,3 @@ def _dialect(url: str, limit_seconds: float | None, listen_url: str | None) -> D
     if not found and os.path.exists(url):
         raise InvalidUrl(url, FORMS, why=f"it is a path; for a SQLite file write sqlite:///{url}")
     raise InvalidUrl(without_password(url), FORMS)
-
-
-def _is_file(path: str) -> bool:
-    """Return whether a path names a file, not the memory of one connection."""
-    return path not in ("", ":memory:") and "\x00" not in path

@@ -23,7 +23,8 @@ class Described:
 
 def differences(database: Database) -> list[str]:
     """Return a sentence for each missing or differing object."""
-    expected, actual = _expected(database), _actual(database)
+    names, expected = database.names, _expected(database)
+    actual = database.look(lambda tx: _described(tx, names, names.prefix))
     found = []
     for table, columns in sorted(expected.tables.items()):
         name = database.names.table(table)
@@ -61,11 +62,6 @@ def _expected(database: Database) -> Described:
     except _Undo as found:
         return found.described
     raise AssertionError("unreachable")
-
-
-def _actual(database: Database) -> Described:
-    names = database.names
-    return database.look(lambda tx: _described(tx, names, names.prefix))
 
 
 def _described(tx: Transaction, names: Names, prefix: str) -> Described:

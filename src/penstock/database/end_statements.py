@@ -1,4 +1,4 @@
-"""Refuses statements that would end a shared transaction."""
+"""Refuses what would end a shared transaction: statements, and the methods of its connection."""
 
 import re
 
@@ -12,11 +12,28 @@ _ENDS = re.compile(
 
 
 def refuse_end(statement: object) -> None:
-    """Raise TransactionEnded for a statement that would end the transaction of `record.tx`.
-
-    It checks the first word only: an end by a procedure, or by a second statement in the same text, is
-    detected later.
-    """
+    """Raise TransactionEnded for a statement that begins like one that ends it; others are detected later."""
     text = statement.decode("latin-1") if isinstance(statement, bytes) else statement
     if isinstance(text, str) and (found := _ENDS.match(text)):
         raise TransactionEnded(f"{found[1].upper()} was executed on record.tx")
+
+
+class HandlerConnection:
+    """A connection that cannot end the transaction while a handler has it as `record.tx`: while it is guarded."""
+
+    guarded = False
+
+    def commit(self) -> None:
+        """Commit; refuse it to a handler."""
+        self.refuse("commit()")
+        super().commit()  # type: ignore[misc]
+
+    def rollback(self) -> None:
+        """Roll back; refuse it to a handler."""
+        self.refuse("rollback()")
+        super().rollback()  # type: ignore[misc]
+
+    def refuse(self, call: str) -> None:
+        """Raise TransactionEnded for a call by a handler."""
+        if self.guarded:
+            raise TransactionEnded(f"{call} was called on record.tx")

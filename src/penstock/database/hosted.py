@@ -19,10 +19,7 @@ Execute = Callable[[str], Sequence[Sequence[Any]]]  # runs one statement and ret
 
 
 def upgrade(dialect: str, names: Names, execute: Execute, *, to: int | None = None) -> list[Migration]:
-    """Apply the missing migrations, up to a version (None: the newest), and return them.
-
-    Raises InvalidInput, SchemaUnreleased.
-    """
+    """Apply the missing migrations, all or up to a version, and return them. Raises InvalidInput, SchemaUnreleased."""
     steps = steps_between(dialect, names, 0, to)
     execute(statement("database", dialect, "migrations_lock", names))
     there = execute(statement("database", dialect, "meta_find", names))

@@ -10,6 +10,7 @@ Expand, then contract: code may use newer tables as long as its version is at le
 migration that adds leaves that number unchanged; one that removes raises it.
 """
 
+import logging
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from importlib.resources import files
 
 from penstock.errors import (
     SchemaBehind,
+    SchemaError,
     SchemaMissing,
     SchemaTooNew,
     SchemaUnreleased,
@@ -28,6 +30,7 @@ from penstock.errors import (
 from .database import Database, Transaction
 from .naming import Names
 
+logger = logging.getLogger("penstock.database")
 _FILE = re.compile(r"(\d{4})_(\w+)\.sql")
 
 
@@ -42,10 +45,7 @@ class Migration:
 
 @dataclass(frozen=True, slots=True)
 class SchemaState:
-    """The version of a database's tables, and the oldest version whose code can use them.
-
-    Version 0: there are no tables.
-    """
+    """The version of a database's tables (0: there are none), and the oldest version whose code can use them."""
 
     version: int
     usable_from: int
@@ -187,3 +187,48 @@ def _read(dialect: str, names: Names) -> Iterator[Migration]:
         named = _FILE.fullmatch(file.name)
         if named:
             yield Migration(int(named[1]), named[2], names.apply(file.read_text("utf-8")))
+
+
+class SchemaWatch:
+    """Checks the tables on first use, and rechecks from time to time that they are still usable.
+
+    Another process may migrate at any time. Usable newer tables are logged once for each version; a refusal
+    is kept, and is final. One thread at a time.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database, self._known = database, known_version(database)
+        self._logged = self._known
+        self._is_checked = False
+        self.refusal: SchemaError | None = None
+
+    def look(self) -> None:
+        """Run all checks on the first call; later check that no migration has made the tables unusable.
+
+        Later calls run one statement. Raises SchemaMissing and SchemaBehind on the first call, SchemaTooNew on any.
+        """
+        if self._is_checked:
+            self.see(self._database.look(stated))
+            return
+        try:
+            found = check(self._database)
+        except SchemaError as exc:
+            self.refusal = exc
+            raise
+        self._is_checked = True
+        self.see(found)
+
+    def see(self, found: SchemaState) -> None:
+        """Record the present schema state. Raises SchemaTooNew."""
+        try:
+            refuse_too_new(found, self._known)
+        except SchemaTooNew as exc:
+            self.refusal = exc
+            raise
+        if found.version > self._logged:
+            logger.info(
+                "the database has schema version %d, this Penstock knows %d and can still use it; update when you can",
+                found.version,
+                self._known,
+            )
+            self._logged = found.version

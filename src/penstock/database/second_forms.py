@@ -85,10 +85,7 @@ def find_then_change(tx: StatementRunner, room: str, params: Params, find: str, 
 
 
 def for_each(tx: StatementRunner, room: str, params: Params, table: str, statement: str) -> Result:
-    """Run a statement for each row of a table parameter; return the keys of the changed rows.
-
-    The columns are parameters, and the first one is the key.
-    """
+    """Run a statement for each row of a table, its columns as parameters; return the first column of changed rows."""
     each = list(_each(params, table))
     results = tx.execute_all([Call(room, statement, one) for one in each])
     key = next(iter(params[table].columns))

@@ -26,17 +26,35 @@ from collections.abc import Iterator
 from functools import lru_cache
 from importlib.resources import files
 
+from .contract import Wording
 from .naming import Names
 from .postgres.wording import POSTGRES
 from .second_forms import SecondForm, read_form
 from .sqlite.wording import SQLITE
-from .wording import translate
 
 _WORDINGS = {"postgres": POSTGRES, "sqlite": SQLITE}
 _HEADER = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 _COMMON = "common"
+_ROWS = re.compile(r"\brows\(:(?P<param>\w+),(?P<columns>[^()]+)\)\s+AS\s+(?P<alias>\w+)")
+_IN_SELECT = re.compile(r"= ANY\(ARRAY\(")
+# Parameters come last: the words of other forms may contain them.
+_FORMS = {
+    "now_ms": re.compile(r"\bnow_ms\(:(?P<param>\w+)\)"),
+    "in_list": re.compile(r"= ANY\(:(?P<list>\w+)::(?P<type>\w+)\[\]\)"),
+    "not_in_list": re.compile(r"<> ALL\(:(?P<list>\w+)::(?P<type>\w+)\[\]\)"),
+    "lock": re.compile(r"(?P<lock>\s+FOR (?:UPDATE|NO KEY UPDATE|SHARE|KEY SHARE)(?: OF \w+)?(?: SKIP LOCKED)?\b)"),
+    "ordered_join": re.compile(r"\bCROSS JOIN(?= \w+(?: AS)?(?: \w+)?\s+ON\b)"),
+    "greatest": re.compile(r"\bgreatest(?=\()"),
+    "least": re.compile(r"\bleast(?=\()"),
+    "octet_length": re.compile(r"\boctet_length(?=\()"),
+    "cast": re.compile(r"::(?P<type>\w+)"),
+    "percent": re.compile("%"),
+    "position": re.compile(r"\?"),
+    "parameter": re.compile(r"(?<![:\w]):(?P<name>[a-z]\w*(?:\.\w+)?)"),
+}
 
 
+@lru_cache(maxsize=2048)
 def statement(room: str, dialect: str, name: str, names: Names) -> str:
     """Return a statement in the dialect. Raises LookupError for one that the room does not have."""
     found = statements(room, dialect, names)
@@ -79,7 +97,6 @@ def _read(room: str, file: str) -> dict[str, str]:
 
 
 def _body(text: str) -> str:
-    """Return a statement without its comments; empty if it is only declared."""
     lines = [line for line in text.splitlines() if not line.lstrip().startswith("--")]
     return "\n".join(lines).strip().removesuffix(";")
 
@@ -88,3 +105,43 @@ def split(text: str) -> Iterator[tuple[str, str]]:
     """Yield the name and the text of each statement of a file, with its comments."""
     _, *parts = _HEADER.split(text)
     yield from zip(parts[::2], parts[1::2], strict=True)
+
+
+def translate(sql: str, wording: Wording) -> str:
+    """Return a statement in the words of a dialect."""
+    sql = _in_selects(_ROWS.sub(lambda found: _rows(found, wording), sql), wording.in_select)
+    for form, pattern in _FORMS.items():
+        sql = _replaced(sql, pattern, getattr(wording, form))
+    return sql
+
+
+def _replaced(sql: str, pattern: re.Pattern[str], words: str) -> str:
+    return pattern.sub(lambda found: words.format(**found.groupdict()), sql)
+
+
+def _rows(found: re.Match[str], wording: Wording) -> str:
+    columns = [each.split(maxsplit=1) for each in found["columns"].split(",")]
+    written = (
+        wording.rows_column.format(param=found["param"], name=name, type=type, at=at)
+        for at, (name, type) in enumerate(columns)
+    )
+    names = ", ".join(name for name, _ in columns)
+    parts = found.groupdict() | {"columns": ", ".join(written), "names": names}
+    return wording.rows.format(**parts)
+
+
+def _in_selects(sql: str, words: str) -> str:
+    """Replace each `= ANY(ARRAY(SELECT …))`, those inside of others first."""
+    for found in reversed(list(_IN_SELECT.finditer(sql))):
+        end = _closing(sql, found.end())
+        sql = f"{sql[: found.start()]}{words.format(query=sql[found.end() : end])}{sql[end + 2 :]}"
+    return sql
+
+
+def _closing(sql: str, start: int) -> int:
+    depth = 1
+    for at in range(start, len(sql)):
+        depth += {"(": 1, ")": -1}.get(sql[at], 0)
+        if not depth:
+            return at
+    raise ValueError(f"a parenthesis is not closed: {sql}")

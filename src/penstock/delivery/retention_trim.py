@@ -10,7 +10,7 @@ from penstock.database.contract import Rows
 from penstock.database.database import Transaction
 from penstock.log.contract import Log, OffsetRange, Position, Topic
 from penstock.log.sql.append import COLUMNS, columns
-from penstock.log.sql.search import ranges_table
+from penstock.log.sql.log import ranges_table
 from penstock.log.store import Store
 
 AFTER_COPY = points.declare("retention.after_copy", "What waits in lanes is copied; nothing is deleted.")

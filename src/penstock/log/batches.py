@@ -1,12 +1,11 @@
 """Record batches: the interface of a log for Kafka's protocol.
 
-A batch is Kafka's record batch, version 2, as bytes. An engine that stores batches (files) passes them
-through and sets only base offset and leader epoch; an engine that stores records (databases) decodes and
-encodes. The broker knows this contract and neither engine.
+A batch is Kafka's record batch, version 2, as bytes. An engine that stores batches (files) passes them through and sets
+only base offset and leader epoch; an engine that stores records (databases) decodes and encodes. The broker knows this
+contract and neither engine.
 
-Safe from any thread. A call hands its work over and does not block, except `fetch`, `settle` and
-`mark`, which may read a disk or query a database, and `write` where `is_quick` is false: call them off the
-event loop.
+Safe from any thread. A call hands its work over and does not block, except `fetch`, `settle` and `mark`, which may read
+a disk or query a database, and `write` where `is_quick` is false: call them off the event loop.
 """
 
 from abc import ABC, abstractmethod
@@ -17,7 +16,7 @@ import msgspec
 
 from penstock.database.database import Transaction
 from penstock.errors import Error, InvalidTransaction, ProducerFenced
-from penstock.wire.kafka.buffer import Buffer
+from penstock.wire.kafka import Buffer
 
 from .contract import Topic
 
@@ -31,8 +30,7 @@ _places = msgspec.json.Decoder(list[tuple[int, int]]).decode
 class Write(NamedTuple):
     """Whole batches for one partition, one after another. The engine may write into a writable buffer.
 
-    `transactional_id`: named by the sender, which may use it; batches of a transaction need
-    theirs.
+    `transactional_id`: named by the sender, which may use it; batches of a transaction need theirs.
     """
 
     topic: Topic
@@ -58,10 +56,7 @@ class Aborted(NamedTuple):
 
 
 class Fetched(NamedTuple):
-    """Batches from an offset on, and the bounds of the partition.
-
-    The first batch may begin before the offset.
-    """
+    """Batches from an offset on, and the bounds of the partition. The first batch may begin before the offset."""
 
     pieces: Sequence[Buffer]
     start: int
@@ -142,10 +137,7 @@ class BatchLog(ABC):
         return True
 
     def write_at_once(self, write: Write) -> WriteResult | None:
-        """Do a single write if it needs no wait for disk or database; else return None.
-
-        Also None for a write that is refused or unusual: `write` then reports it.
-        """
+        """Do a single write if it needs no wait; None if it does, is refused or is unusual: then call `write`."""
         return None
 
     @abstractmethod
@@ -164,10 +156,7 @@ class BatchLog(ABC):
 
     @abstractmethod
     def end(self, topic: Topic, partition: int) -> int:
-        """Return the high watermark of a partition: all records before it are durable, decided or not.
-
-        Raises UnknownTopic, UnknownPartition.
-        """
+        """Return the high watermark: all before it is durable. Raises UnknownTopic, UnknownPartition."""
 
     @abstractmethod
     def watch(self, moved: Callable[[int, int], None]) -> Callable[[], None]:
@@ -177,13 +166,13 @@ class BatchLog(ABC):
         raised; a rise is never lost.
         """
 
-    @abstractmethod
     def settle(self, tx: Transaction, producer_id: int, *, committed: bool) -> Sequence[LogPlace]:
         """Decide a transaction where records of open ones are held back: add them to the log, or drop them.
 
         Runs in the database transaction that records the decision. Returns the partitions that have grown,
         for `mark`. Does nothing where batches are in the log from the start: `mark` follows.
         """
+        return ()
 
     @abstractmethod
     def mark(self, producer_id: int, epoch: int, places: Sequence[LogPlace], *, committed: bool) -> None:
@@ -196,6 +185,5 @@ class BatchLog(ABC):
     def producers(self, topic: Topic, partition: int) -> list[Sequenced]:
         """Return the producers that a partition knows."""
 
-    @abstractmethod
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027  # closing a log in files stops its writer
         """Finish the pending writes and end the threads that write and watch."""

@@ -14,7 +14,7 @@ and are for
 |------------------------------------------|-----------------------------------------------------------------|
 | a transaction of the `database` room     | `within`: a log in the same database takes part in it, one in   |
 |                                          | files reads tables by it and writes on its own; `pinned_topic`  |
-| one query instead of many                | `bounds_of`, `times_at`, `holds_of`, `find_key_in`              |
+| one query, however many topics or ranges | `bounds_of`, `times_at`, `holds_of`, `find_key_in`              |
 | a log beside its tables, which can part  | `check_parts`, `skip_to`, `shortened`                           |
 | a log with one writing process           | `claim`, `trims_here`, `append_at_once`, `close`                |
 | offsets without records, and compaction  | `voids`, `compaction`, `compact`, `tend`                        |
@@ -125,10 +125,7 @@ class Batch(NamedTuple):
 
 
 class Appended(NamedTuple):
-    """The last batch of a producer: the positions and ids of its records, in the order it sent them.
-
-    Both are remembered after retention has deleted the records.
-    """
+    """The last batch of a producer: positions and ids of its records, in its order, even of those trimmed since."""
 
     epoch: int
     sequence: int
@@ -145,10 +142,7 @@ class Chunk(NamedTuple):
 
 
 class Search(NamedTuple):
-    """The result of a search.
-
-    `cut`: it stopped at its limit. `gone`: retention may have deleted the record.
-    """
+    """The result of a search. `cut`: it stopped at its limit. `gone`: retention may have deleted the record."""
 
     found: Entry | None
     cut: bool
@@ -180,10 +174,7 @@ class Log(ABC):
     # -- topics
 
     def check_parts(self) -> None:  # noqa: B027  # most have one part
-        """Check that records and tables belong to one log and one point in time, before anything is settled.
-
-        Raises LogMismatch.
-        """
+        """Check that records and tables belong to one log and one point in time. Raises LogMismatch."""
 
     def check_files(self) -> None:  # noqa: B027  # most have no files of their own
         """Raise FileUnreadable while a file that was needed cannot be read; looks for no others."""
@@ -211,8 +202,7 @@ class Log(ABC):
     def shortened(self, topic: Topic) -> "dict[int, OffsetRange]":
         """Return the offsets that partitions have lost at their ends although a group has passed them.
 
-        Such a group is stopped, by name, until an operator accepts the loss. Empty where both are in one
-        store.
+        Such a group is stopped, by name, until an operator accepts the loss. Empty where both are in one store.
         """
         return {}
 
@@ -297,19 +287,13 @@ class Log(ABC):
         If they send a batch again, it counts as new.
         """
 
-    @abstractmethod
-    def durable(self, topic: Topic, position: Position) -> None:
-        """Return once the record at a position, and all before it in its partition, survives a crash.
-
-        The engine's settings decide how durable that is. Returns at once where `append_all` itself waits for
-        it.
-        """
+    def durable(self, topic: Topic, position: Position) -> None:  # noqa: B027  # `append_all` itself waits for it
+        """Return once the record at a position, and all before it, is as durable as the engine's settings demand."""
 
     def append(self, topic: str, records: Sequence[Record], *, partition: int | None = None) -> list[Position]:
         """Add records at the end of a topic and return their positions, once they are durable.
 
-        Without a partition, each is placed by its key (no key: by its id). Raises UnknownTopic,
-        UnknownPartition.
+        Without a partition, each is placed by its key (no key: by its id). Raises UnknownTopic, UnknownPartition.
         """
         found = self.topic(topic)
         if not records:
@@ -324,10 +308,7 @@ class Log(ABC):
 
     @abstractmethod
     def ends(self, topic: Topic) -> dict[int, int]:
-        """Return the next offset of every partition that ever held a record.
-
-        Workers call this all the time: it must be cheap.
-        """
+        """Return the next offset of every partition that ever held a record; workers call it all the time."""
 
     @abstractmethod
     def all_bounds(self, topic: Topic, *, pinned: Collection[int] = ()) -> dict[int, Bounds]:
@@ -337,10 +318,7 @@ class Log(ABC):
         """
 
     def bounds_of(self, topics: Sequence[Topic]) -> dict[int, dict[int, Bounds]]:
-        """Return the bounds of every partition of several topics, by topic id, as `all_bounds` does.
-
-        An engine should answer with one query, whatever the number of topics.
-        """
+        """Return the bounds of every partition of several topics, by topic id, as `all_bounds` does."""
         return {each.id: self.all_bounds(each) for each in topics}
 
     @abstractmethod
@@ -357,10 +335,7 @@ class Log(ABC):
         """Return the records at some positions, sorted, with their owner tags; missing ones are left out."""
 
     def times_at(self, places: Mapping[Topic, Collection[Position]]) -> dict[int, dict[Position, int]]:
-        """Return the publishing times of the records at some positions of several topics, by topic id.
-
-        Missing records are left out. An engine should answer with one query, whatever the number of topics.
-        """
+        """Return the publishing times of the records at some positions, by topic id; missing ones are left out."""
         return {
             topic.id: {
                 Position(each.partition, each.offset): each.timestamp_ms
@@ -385,10 +360,7 @@ class Log(ABC):
     def offsets_at(
         self, topic: Topic, timestamp_ms: int, ranges: Sequence[OffsetRange] | None = None
     ) -> dict[int, int]:
-        """Return, for each range (or whole partition), the first offset of a record at or after a time.
-
-        The end of the range where there is none.
-        """
+        """Return, for each range (or whole partition), the first offset of a record at or after a time, or its end."""
 
     @abstractmethod
     def find_id(
@@ -489,10 +461,7 @@ class Log(ABC):
         """
 
     def claim(self) -> None:  # noqa: B027  # most can be changed by any process
-        """Make sure that this process may change the log: call it before changing tables and log together.
-
-        Raises WriterElsewhere if another process writes it.
-        """
+        """Make sure that this process may write, before tables and log change together. Raises WriterElsewhere."""
 
     @property
     def trims_here(self) -> bool | None:
@@ -513,8 +482,8 @@ class Log(ABC):
     ) -> bool:
         """Do a bounded part of the upkeep besides trimming; return whether there is more.
 
-        Compaction removes records that later ones replace, below the given offset of each partition;
-        `leaving` is called with the ranges before they are rewritten. Offsets do not change.
+        Compaction removes records that later ones replace, below the given offset of each partition; `leaving` is
+        called with the ranges before they are rewritten. Offsets do not change.
         """
         return False
 
@@ -546,11 +515,7 @@ class Log(ABC):
         """Return the holds on a topic, by reader."""
 
     def holds_of(self, topics: Sequence[Topic]) -> dict[int, dict[str, dict[int, int]]]:
-        """Return the holds on several topics, by topic id, as `holds` does.
-
-        Topics without holds may be left out. An engine should answer with one query, whatever the number of
-        topics.
-        """
+        """Return the holds on several topics, by topic id; topics without holds may be left out."""
         return {each.id: self.holds(each) for each in topics}
 
 

@@ -4,10 +4,11 @@ In the log, keys and headers are bytes, so that a broker, a move or a copy never
 not UTF-8 becomes text with escaped surrogates, and converts back to the same bytes.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from penstock.errors import Undecodable
+from penstock.model.limits import NAME_CHARACTERS
 from penstock.model.record import RawHeaders, Record
 from penstock.wire.kafka.headers import decode_headers, encode_headers
 
@@ -103,3 +104,23 @@ def key_bytes(key: str | None) -> bytes | None:
 def key_text(key: bytes | None) -> str | None:
     """Undo `key_bytes`."""
     return None if key is None else key.decode("utf-8", "surrogateescape")
+
+
+def event_names(headers: Sequence[tuple[str, bytes | None]]) -> tuple[str | None, str | None]:
+    """Return the CloudEvent id and type in the headers of a record in Kafka's binary form."""
+    id = type = None
+    for name, value in headers:
+        if name == "ce_id":
+            id = _name(value)
+        elif name == "ce_type":
+            type = _name(value)
+    return id, type
+
+
+def _name(value: bytes | None) -> str | None:
+    """Return the value of a header if it is a valid name."""
+    try:
+        text = (value or b"").decode()
+    except UnicodeDecodeError:
+        return None
+    return text if 0 < len(text) <= NAME_CHARACTERS and text.isprintable() else None

@@ -11,11 +11,10 @@ from functools import lru_cache
 
 from penstock.errors import InvalidBatch, Undecodable
 from penstock.model.record import Record
-from penstock.wire.kafka.buffer import Buffer
-from penstock.wire.kafka.compression import TooManyBytes, unpacked
+from penstock.wire.kafka import Buffer
 from penstock.wire.kafka.headers import decode_headers, encode_headers
 from penstock.wire.kafka.record_batch import read_header
-from penstock.wire.kafka.records import NewRecord, decode_records, encode_records
+from penstock.wire.kafka.records import KafkaRecord, TooManyBytes, decode_records, encode_records, unpacked
 
 from .entry import Content, Entry, readable
 
@@ -33,7 +32,7 @@ _OF_KAFKA = "kafka"  # prefix of the id of a record that came without one
 def encode_contents(contents: Sequence[Content]) -> bytearray:
     """Return records as one batch, at offset 0 until the log places it."""
     return encode_records(
-        NewRecord(delta, each.timestamp_ms, each.key, each.value, kafka_headers(each))
+        KafkaRecord(delta, each.timestamp_ms, each.key, each.value, kafka_headers(each))
         for delta, each in enumerate(contents)
     )
 

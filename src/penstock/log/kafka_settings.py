@@ -1,9 +1,8 @@
 """Connection settings for a Kafka cluster, used by pipelines and commands: encryption and login.
 
 Each setting is also an option of a pipeline's source, under the name that Kafka's own clients use:
-`kafka.security.protocol` is `security_protocol` of `[kafka]`, and `PENSTOCK_KAFKA_SECURITY_PROTOCOL`. An
-option overrides its setting. The driver reads them and passes them to its tasks; they are never written to a
-checkpoint.
+`kafka.security.protocol` is `security_protocol` of `[kafka]`, and `PENSTOCK_KAFKA_SECURITY_PROTOCOL`. An option
+overrides its setting. The driver reads them and passes them to its tasks; they are never written to a checkpoint.
 """
 
 import ssl

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from penstock.clock import SYSTEM, Clock
-from penstock.database.address import short_name
+from penstock.database.address import directory_in, short_name
 from penstock.database.database import Database, Transaction
 from penstock.database.dialects import open_database
 from penstock.database.naming import DEFAULT_PREFIX, Names
@@ -17,7 +17,6 @@ from penstock.database.url import StoreUrl, plain_url
 from penstock.errors import InvalidName
 
 from .contract import Log
-from .files.url import directory_in
 from .sql.log import SqlLog
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from penstock import metrics, points
 from penstock.clock import Clock, host_ms, own_ms
 from penstock.database.database import Database, Transaction
 from penstock.errors import SettingOutOfRange, StoreReplaced
-from penstock.log.sql.fence import Fence
+from penstock.log.sql.heads import Fence
 from penstock.settings import Settings, setting
 
 from .domain import touch

@@ -10,17 +10,16 @@ from pathlib import Path
 from typing import NamedTuple
 from uuid import UUID
 
+from penstock.database.address import directory_in
 from penstock.errors import Error, InvalidUrl, StoreMissing, UnknownPartition, UnknownTopic
 from penstock.log.contract import Topic
 from penstock.log.files.directory import TOPICS
-from penstock.log.files.disk import Disk, write_whole
+from penstock.log.files.disk import Disk, WriterLock, write_whole, writer_pid
 from penstock.log.files.folder import PartitionFolder, load_segments
-from penstock.log.files.lock import WriterLock, writer_pid
 from penstock.log.files.log import FileLog
 from penstock.log.files.open_files import OpenFiles
 from penstock.log.files.settings import FilesSettings
 from penstock.log.files.tables import NAME as TABLES
-from penstock.log.files.url import directory_in
 from penstock.log.files.verify import (
     Advance,
     Finding,

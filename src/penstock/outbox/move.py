@@ -19,8 +19,17 @@ from penstock.database.database import Database, Transaction
 from penstock.errors import PickChanged
 from penstock.log.contract import Topic
 from penstock.log.entry import Entry
-from penstock.log.sql.fence import Fence
-from penstock.log.sql.heads import MARK_EVERY, HeadKey, Numbering, Raised, lock_heads, locked, locking, mark_times
+from penstock.log.sql.heads import (
+    MARK_EVERY,
+    Fence,
+    HeadKey,
+    Numbering,
+    Raised,
+    lock_heads,
+    locked,
+    locking,
+    mark_times,
+)
 from penstock.log.sql.topics import ensure_topics
 from penstock.model.partition import MURMUR3, partition, partition_for
 

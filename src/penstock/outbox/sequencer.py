@@ -18,8 +18,7 @@ from penstock.database.database import Transaction
 from penstock.errors import Undecodable
 from penstock.log.contract import Topic
 from penstock.log.entry import Entry
-from penstock.log.sql.fence import Fence, locked
-from penstock.log.sql.heads import HeadKey
+from penstock.log.sql.heads import Fence, HeadKey
 from penstock.log.sql.topics import keeping, kept
 from penstock.log.store import Store
 from penstock.model.context import context_of
@@ -156,7 +155,7 @@ class Sequencer:
     def _move(self, tx: Transaction, fence: Fence, slots: list[int]) -> Pass:
         if self._relay is not None:
             self._relay.begin()
-        mine = set(locked(tx.opened[0]))
+        mine = {row[0] for row in tx.opened[0].rows}
         points.reach(AFTER_FENCE)
         slots, asked = [slot for slot in slots if slot in mine], len(slots)
         if not slots:

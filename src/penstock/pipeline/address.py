@@ -1,9 +1,8 @@
 """The addresses of stores and of Spark: which is a Kafka cluster, and what tasks can reach. No I/O."""
 
-from penstock.database.address import without_password
+from penstock.database.address import directory_in, without_password
 from penstock.database.url import plain_url
 from penstock.errors import InvalidOption, InvalidUrl
-from penstock.log.files.url import directory_in
 
 _SCHEME = "kafka://"
 _FORM = "kafka://host:port"

@@ -24,7 +24,7 @@ from penstock.database.naming import DEFAULT_PREFIX, Names
 from penstock.database.url import plain_url
 from penstock.errors import InvalidColumn, InvalidOption, StoreUnsupported, ValueTooLarge
 from penstock.log.contract import Topic
-from penstock.log.event_names import event_names
+from penstock.log.entry import event_names
 from penstock.log.sql.parted_writes import PartedWrite, PartedWrites, PartRecords, WritePart
 from penstock.log.store import Store, open_store
 from penstock.model.ids import new_id

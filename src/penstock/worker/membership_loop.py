@@ -11,7 +11,7 @@ from threading import Event, Thread
 
 from penstock.backoff import Backoff, PollingSettings
 from penstock.clock import Clock
-from penstock.database.schema_watch import SchemaWatch
+from penstock.database.migrations import SchemaWatch
 from penstock.errors import SchemaError
 from penstock.log.contract import Log, Topic
 from penstock.membership.filters import filter_of

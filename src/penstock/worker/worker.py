@@ -13,7 +13,7 @@ from threading import Event, Lock
 from penstock.backoff import PollingSettings
 from penstock.clock import Clock, steady
 from penstock.database.bell_listener import BellConnection
-from penstock.database.schema_watch import SchemaWatch
+from penstock.database.migrations import SchemaWatch
 from penstock.delivery.groups import make_groups
 from penstock.delivery.store import GroupStore
 from penstock.errors import Error, GroupsGivenUp, SchemaError

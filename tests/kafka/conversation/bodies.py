@@ -8,7 +8,7 @@ from penstock.wire.kafka.apis.records import LIST_OFFSETS
 from penstock.wire.kafka.apis.topics import CREATE_TOPICS
 from penstock.wire.kafka.layout import Message
 from penstock.wire.kafka.record_batch import Compression
-from penstock.wire.kafka.records import NewRecord, encode_records
+from penstock.wire.kafka.records import KafkaRecord, encode_records
 
 from .talk import Talk, numbers
 
@@ -43,7 +43,7 @@ def batch(
 ) -> bytes:
     """Return records as a batch; times count from the beginning of the talk, in milliseconds."""
     records = [
-        NewRecord(
+        KafkaRecord(
             number,
             talk.begin_ms + (times[number] if times else number),
             keys[number].encode() if keys and keys[number] is not None else None,  # type: ignore[union-attr]

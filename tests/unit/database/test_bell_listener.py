@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Iterator, Sequence
-from threading import Event
+from threading import Event, Thread
 from typing import Any
 
 import psycopg
@@ -13,7 +13,7 @@ from penstock.backoff import PollingSettings
 from penstock.database import bell_listener as bell_module
 from penstock.database.bell_listener import (
     LOGGED,
-    BellListener,
+    BellConnection,
     flood_seconds,
     flood_word,
     is_test,
@@ -44,6 +44,26 @@ class Heard(list[str]):
         self.extend(word for word in words if not is_test(word))
 
 
+class Listening:
+    """A thread that waits for the bell and hands on what arrives."""
+
+    def __init__(self, database: Database, heard: Heard) -> None:
+        self.bell, self._heard, self._stopping = BellConnection(database, QUICK), heard, Event()
+        self._thread = Thread(target=self._run)
+        self.bell.start()
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self.bell.stop()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            self._heard(self.bell.wait(60))
+        self.bell.close()
+
+
 @pytest.fixture
 def heard() -> Heard:
     return Heard()
@@ -57,10 +77,9 @@ def database(engine: StoreEngine) -> Iterator[Database]:
 
 
 @pytest.fixture
-def bell(database: Database, heard: Heard) -> Iterator[BellListener]:
+def bell(database: Database, heard: Heard) -> Iterator[Listening]:
     """Give a listener that listens."""
-    made = BellListener(database, QUICK, heard)
-    made.start()
+    made = Listening(database, heard)
     wait_until(lambda: heard, "it listens")  # its first word is for what came before
     heard.clear()
     yield made
@@ -114,14 +133,14 @@ def test_a_flood_is_believed_for_a_second_at_most() -> None:
 
 
 @on_postgres
-def test_a_notification_is_handed_on_with_its_word(bell: BellListener, database: Database, heard: Heard) -> None:
+def test_a_notification_is_handed_on_with_its_word(bell: Listening, database: Database, heard: Heard) -> None:
     notify_others(database, staged_word([7]))
     wait_until(lambda: "staged 7" in heard, "it hears")
 
 
 @pytest.mark.parametrize("kind", ["memory", "sqlite"], indirect=True)
-def test_a_write_to_a_file_is_heard(bell: BellListener, engine: StoreEngine, heard: Heard) -> None:
-    bell._bell.expect_write()
+def test_a_write_to_a_file_is_heard(bell: Listening, engine: StoreEngine, heard: Heard) -> None:
+    bell.bell.expect_write()
     with engine.connect() as conn:
         engine.outbox.publish(conn, "t", 1)
         conn.commit()
@@ -130,7 +149,7 @@ def test_a_write_to_a_file_is_heard(bell: BellListener, engine: StoreEngine, hea
 
 @on_postgres
 def test_a_session_that_was_ended_is_replaced_and_hears(
-    bell: BellListener, database: Database, heard: Heard, caplog: pytest.LogCaptureFixture
+    bell: Listening, database: Database, heard: Heard, caplog: pytest.LogCaptureFixture
 ) -> None:
     with psycopg.connect(database.dialect.url, autocommit=True) as conn:  # type: ignore[attr-defined]
         conn.execute(
@@ -173,8 +192,7 @@ def test_behind_a_transaction_pooler_it_says_so_once_with_the_remedy(
         return str(len(tests))
 
     monkeypatch.setattr(bell_module, "token_hex", nonce)
-    bell = BellListener(pooled, QUICK, heard)
-    bell.start()
+    bell = Listening(pooled, heard)
     wait_until(lambda: len(tests) > 2, "it tries again and again")
     bell.stop()
     [said] = caplog.messages
@@ -200,8 +218,7 @@ def test_with_a_listen_url_it_hears_behind_a_pooler(
     engine: StoreEngine, pooler: TransactionPooler, heard: Heard
 ) -> None:
     database = open_database(pooler.url, Names(), listen_url=engine.url)
-    bell = BellListener(database, QUICK, heard)
-    bell.start()
+    bell = Listening(database, heard)
     wait_until(lambda: "" in heard, "it listens")
     notify_others(database, LOGGED)
     wait_until(lambda: LOGGED in heard, "it hears")

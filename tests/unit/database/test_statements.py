@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from penstock.database import statements as loader
+from penstock.database.contract import Wording
 from penstock.database.naming import Names
 from penstock.database.postgres.wording import POSTGRES
 from penstock.database.sqlite.wording import SQLITE
-from penstock.database.statements import statement, statements
-from penstock.database.wording import Wording, translate
+from penstock.database.statements import statement, statements, translate
 from tests.architecture.source import plant
 
 ROOMS = ("access", "broker", "database", "delivery", "log", "membership", "operate", "outbox")

@@ -13,7 +13,7 @@ import pytest
 
 from penstock.database.database import Database, Transaction
 from penstock.errors import SettingOutOfRange
-from penstock.log.sql.fence import Fence
+from penstock.log.sql.heads import Fence
 from penstock.membership.member import ClusterSettings, Member
 from penstock.membership.process import Process, this_process
 from penstock.testing import FakeClock

@@ -11,7 +11,7 @@ import pytest
 from penstock.cli import main
 from penstock.database.migrations import migrate
 from penstock.errors import InvalidUrl, UnknownTopic, WriterElsewhere
-from penstock.log.files.lock import WriterLock
+from penstock.log.files.disk import WriterLock
 from penstock.log.files.log import FileLog
 from penstock.log.files.settings import FilesSettings
 from penstock.log.files.verify import Kind

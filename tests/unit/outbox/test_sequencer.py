@@ -10,7 +10,7 @@ from penstock import metrics
 from penstock.database.database import Database
 from penstock.database.dialects import open_database
 from penstock.database.naming import Names
-from penstock.log.sql.fence import Fence
+from penstock.log.sql.heads import Fence
 from penstock.log.store import store_of
 from penstock.membership.member import ClusterSettings, Member
 from penstock.outbox.sequencer import Pass, Sequencer, SequencerSettings

@@ -7,7 +7,7 @@ cannot keep its successor waiting: the server ends it.
 
 import os
 import select
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from threading import Lock
 from typing import Any, Self
@@ -22,12 +22,11 @@ from penstock.errors import (
     StoreFull,
     StoreReadOnly,
     StoreUnreachable,
-    TransactionEnded,
 )
 
 from ..address import without_password
-from ..contract import Params, Result, Row, Rows, TransactionState
-from ..end_statements import refuse_end
+from ..contract import Dialect, NotificationListener, Params, Result, Row, Rows, TransactionState
+from ..end_statements import HandlerConnection, refuse_end
 from .prepared import PreparedStatements
 from .time_limits import read_limits, why_ended
 
@@ -87,10 +86,9 @@ class PostgresHandlerCursor(psycopg.Cursor[Any]):
         return super().execute(query, *args, **options)
 
 
-class PostgresConnection(psycopg.Connection[Any]):
+class PostgresConnection(HandlerConnection, psycopg.Connection[Any]):
     """Our connection; while a handler has it as `record.tx`, it cannot end the transaction."""
 
-    guarded = False
     server_pid = 0  # of a guarded transaction, from the server: a pooler reports another to the driver
     server_started: Any = None  # start time of a guarded transaction's server
     began_as: tuple[str, ...] = ("", "")  # role and search path at the start of a guarded transaction
@@ -100,36 +98,19 @@ class PostgresConnection(psycopg.Connection[Any]):
         super().__init__(*args, **options)
         self.cursor_factory = PostgresHandlerCursor
 
-    def commit(self) -> None:
-        """Commit; refuse it to a handler."""
-        self._check("commit()")
-        super().commit()
-
-    def rollback(self) -> None:
-        """Roll back; refuse it to a handler."""
-        self._check("rollback()")
-        super().rollback()
-
     def close(self) -> None:
         """Close; refuse it to a handler."""
-        self._check("close()")
+        self.refuse("close()")
         super().close()
 
-    def _check(self, what: str) -> None:
-        if self.guarded:
-            raise TransactionEnded(f"{what} was called on record.tx")
 
-
-class PostgresDialect:
-    """One PostgreSQL database."""
+class PostgresDialect(Dialect):
+    """One PostgreSQL database: sessions are independent, and `may_use` notices a lost one."""
 
     name = "postgres"
-    lacks: frozenset[str] = frozenset()
     has_schemas = True
     notifies = True
     whole_trips = True
-    reports_writes = False
-    writers: int | None = None
 
     def __init__(
         self, url: str, *, limit_seconds: float = DEFAULT_LIMIT_SECONDS, listen_url: str | None = None
@@ -157,17 +138,6 @@ class PostgresDialect:
             # Without its cause: the driver's message quotes the whole address, with its password.
             raise InvalidUrl(without_password(url), [_FORM]) from None
 
-    def missing_file(self) -> str | None:
-        """Return None: a server does not create a database on connect."""
-        return None
-
-    def may_keep(self, conn: "psycopg.Connection[Any]") -> bool:
-        """Return True: `may_use` notices a lost session."""
-        return True
-
-    def when_renewed(self, drop: Callable[[], None]) -> None:
-        """Nothing to do: sessions are independent."""
-
     def may_use(self, conn: "psycopg.Connection[Any]") -> bool:
         """Return whether the server has sent nothing since: it tells an idle session that it ends it."""
         if conn.closed:
@@ -177,9 +147,6 @@ class PostgresDialect:
         poll = select.poll()
         poll.register(conn.fileno(), select.POLLIN)
         return not poll.poll(0)
-
-    def renew(self) -> None:
-        """Nothing to do: a session that could not write is closed, and the others are checked one by one."""
 
     def begin(
         self,
@@ -247,7 +214,6 @@ class PostgresDialect:
             own.execute("SELECT pg_terminate_backend(%s)", (conn.server_pid,))
 
     def begin_looking(self, conn: "psycopg.Connection[Any]") -> None:
-        """Begin on one snapshot, read-only."""
         conn.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY" + self._bounds)
 
     def read_only(self, conn: PostgresConnection, text: str) -> list[Row]:
@@ -266,12 +232,10 @@ class PostgresDialect:
             raise pg.InFailedSqlTransaction("a statement of this transaction had failed: nothing is committed")
 
     def rollback(self, conn: PostgresConnection) -> None:
-        """Roll back; raises if the connection is lost."""
         conn.guarded = False
         conn.execute("ROLLBACK")
 
     def close(self, conn: "psycopg.Connection[Any]") -> None:
-        """Close."""
         with suppress(psycopg.Error):
             conn.close()
 
@@ -291,8 +255,7 @@ class PostgresDialect:
     def run_whole(self, conn: PostgresConnection, calls: Sequence[tuple[str, Params]]) -> list[Result]:
         """Send it as one message; the server begins when it has all of it.
 
-        Not by the driver's pipeline: a client cut off halfway would leave a transaction that no time limit
-        ends.
+        Not by the driver's pipeline: a client cut off halfway would leave a transaction that no time limit ends.
         """
         if conn.statements is None:
             conn.statements = PreparedStatements(conn, self._bounds[1:].replace("SET LOCAL", "SET"))
@@ -312,19 +275,15 @@ class PostgresDialect:
         cursor = psycopg.Cursor(conn, row_factory=tuple_row)
         begin = "BEGIN ISOLATION LEVEL READ COMMITTED" + settings
         cursor.execute(";".join([begin, *statements, "COMMIT"]), prepare=False)
-        results = [_result(cursor)]
-        while cursor.nextset():
-            results.append(_result(cursor))
+        results = _results(cursor)
         if cursor.statusmessage != "COMMIT":
             raise pg.InFailedSqlTransaction("the server did not confirm COMMIT: nothing is committed")
         return results[-1 - len(statements) : -1]
 
     def bulk(self, conn: "psycopg.Connection[Any]", sql: str, rows: Rows) -> None:
-        """Run a statement for all rows, one array per column."""
         conn.execute(sql, list(rows.columns.values()))
 
     def run_script(self, conn: "psycopg.Connection[Any]", script: str) -> None:
-        """Run several statements."""
         conn.execute(script)
 
     def serialize_migrations(self, conn: "psycopg.Connection[Any]") -> None:
@@ -337,19 +296,13 @@ class PostgresDialect:
         conn.execute(_NOTIFY.format(Identifier(channel), Literal(word)))
 
     def listen(self, channel: str) -> "PostgresListener":
-        """Listen for notifications, at the listen address if there is one."""
         return PostgresListener(self._connected(self.listen_url or self.url), channel)
-
-    def is_held(self) -> bool:
-        """Never: there are concurrent writers."""
-        return False
 
     def is_conflict(self, error: Exception) -> bool:
         """Return whether it is a deadlock, a serialization failure, or a lock not obtained in time."""
         return isinstance(error, _CONFLICTS)
 
     def is_away(self, error: Exception) -> bool:
-        """Return whether the server is down, shutting down, or has ended our session."""
         lost = isinstance(error, psycopg.OperationalError) and error.sqlstate is None
         if isinstance(error, pg.ProtocolViolation):
             return any(each in str(error) for each in _POOLER_AWAY)
@@ -368,7 +321,7 @@ class PostgresDialect:
         return missing_table(error)
 
 
-class PostgresListener:
+class PostgresListener(NotificationListener):
     """A session that receives NOTIFY."""
 
     def __init__(self, conn: "psycopg.Connection[Any]", channel: str) -> None:
@@ -406,7 +359,6 @@ class PostgresListener:
         return words
 
     def wake(self) -> None:
-        """End the wait, or the next one."""
         with self._lock:  # otherwise the pipe might be closed meanwhile, and its number reused
             if not self._is_woken:
                 self._is_woken = True
@@ -422,7 +374,6 @@ class PostgresListener:
         return bool(answering != self._conn.info.backend_pid)
 
     def close(self) -> None:
-        """Close the session."""
         self._conn.close()
         with self._lock:
             calls, self._calls = self._calls, None
@@ -463,9 +414,12 @@ def _texts(conn: "psycopg.Connection[Any]", calls: Sequence[tuple[str, Params]])
 
 
 def _run_all(conn: "psycopg.Connection[Any]", statements: Sequence[str]) -> list[Result]:
-    """Run statements as one message and return their results."""
     cursor = psycopg.Cursor(conn, row_factory=tuple_row)
     cursor.execute(";".join(statements))
+    return _results(cursor)
+
+
+def _results(cursor: "psycopg.Cursor[Row]") -> list[Result]:
     results = [_result(cursor)]
     while cursor.nextset():
         results.append(_result(cursor))
@@ -483,6 +437,5 @@ def missing_table(error: Exception) -> SchemaMissing | None:
 
 
 def _named(error: psycopg.Error) -> str:
-    """Return the quoted name in PostgreSQL's message."""
     _, _, rest = (error.diag.message_primary or "").partition('"')
     return rest.partition('"')[0]

@@ -77,6 +77,5 @@ class PreparedStatements:
 
 
 def _value(params: Params, name: str) -> Any:
-    """Return the value for a name in a statement: a parameter, or a column of rows."""
     table, _, column = name.partition(".")
     return params[table].columns[column] if column else params[name]

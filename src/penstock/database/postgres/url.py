@@ -66,7 +66,9 @@ def _translated(options: Options, shown: str) -> Iterator[tuple[str, str]]:
         if name == "ssl":
             yield "sslmode", _ssl_mode(shown, value)
         elif name == "direct_tls":
-            if _truth(shown, name, value):
+            if value.lower() not in _TRUTH:
+                raise InvalidUrl(shown, FORMS, why=f"{name}={value!r} must be true or false")
+            if _TRUTH[value.lower()]:
                 yield "sslnegotiation", "direct"
         elif name == "timeout":
             yield "connect_timeout", _whole_seconds(shown, value)
@@ -100,12 +102,6 @@ def _ssl_mode(shown: str, value: str) -> str:
     raise InvalidUrl(shown, FORMS, why=f"ssl={value!r} must be one of {modes}")
 
 
-def _truth(shown: str, name: str, value: str) -> bool:
-    if value.lower() not in _TRUTH:
-        raise InvalidUrl(shown, FORMS, why=f"{name}={value!r} must be true or false")
-    return _TRUTH[value.lower()]
-
-
 def _whole_seconds(shown: str, value: str) -> str:
     try:
         seconds = float(value)
@@ -123,5 +119,4 @@ def _query(options: Options) -> str:
 
 @cache
 def _libpq_names() -> frozenset[str]:
-    """Return the option names of the installed libpq."""
     return frozenset(each.keyword.decode() for each in Conninfo.get_defaults())

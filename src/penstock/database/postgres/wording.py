@@ -1,6 +1,6 @@
 """PostgreSQL's words for the neutral SQL of statement files, for psycopg."""
 
-from ..wording import Wording
+from ..contract import Wording
 
 POSTGRES = Wording(
     rows="unnest({columns}) AS {alias} ({names})",

@@ -15,21 +15,11 @@ from typing import Any, Self
 import msgspec
 
 from penstock.clock import SYSTEM
-from penstock.errors import (
-    Error,
-    SchemaMissing,
-    StoreDamaged,
-    StoreFull,
-    StoreReadOnly,
-    StoreUnreachable,
-    TransactionEnded,
-)
+from penstock.errors import Error, SchemaMissing, StoreDamaged, StoreFull, StoreReadOnly, StoreUnreachable
 
-from ..contract import Params, Result, Row, Rows, TransactionState
-from ..end_statements import refuse_end
-from .private_file import make_private
-from .shared_file import FileConnection, shared_file
-from .write_watch import Sign, WriteWatch, can_watch
+from ..contract import Dialect, NotificationListener, Params, Result, Row, Rows, TransactionState
+from ..end_statements import HandlerConnection, refuse_end
+from .shared_file import FileConnection, Sign, WriteWatch, can_watch, make_private, shared_file
 
 BUSY_SECONDS = 30.0
 _HELD_MS = 500
@@ -51,10 +41,8 @@ class SqliteHandlerCursor(sqlite3.Cursor):
         return super().execute(sql, *parameters)
 
 
-class SqliteConnection(FileConnection):
+class SqliteConnection(HandlerConnection, FileConnection):
     """Our connection; while a handler has it as `record.tx`, it cannot end the transaction."""
-
-    guarded = False
 
     def execute(self, sql: str, *parameters: Any) -> sqlite3.Cursor:
         """Execute a statement; refuse one of a handler that would end the transaction."""
@@ -64,43 +52,25 @@ class SqliteConnection(FileConnection):
 
     def executescript(self, script: str) -> sqlite3.Cursor:
         """Execute statements; refuse it to a handler, because the driver commits first."""
-        self._check("executescript(), which commits first,")
+        self.refuse("executescript(), which commits first,")
         return super().executescript(script)
 
     def cursor(self, factory: Any = None) -> Any:
         """Return a cursor; a handler's cannot end the transaction."""
         return super().cursor(factory or (SqliteHandlerCursor if self.guarded else sqlite3.Cursor))
 
-    def commit(self) -> None:
-        """Commit; refuse it to a handler."""
-        self._check("commit()")
-        super().commit()
-
-    def rollback(self) -> None:
-        """Roll back; refuse it to a handler."""
-        self._check("rollback()")
-        super().rollback()
-
     def __enter__(self) -> Self:
         """Begin a block that commits at its end; refuse it to a handler."""
-        self._check("`with`, which commits at its end,")
+        self.refuse("`with`, which commits at its end,")
         return super().__enter__()
 
-    def _check(self, what: str) -> None:
-        if self.guarded:
-            raise TransactionEnded(f"{what} was called on record.tx")
 
-
-class SqliteDialect:
-    """One SQLite file."""
+class SqliteDialect(Dialect):
+    """One SQLite file. Nothing notifies or serializes migrations: there is one writer, and its writes are seen."""
 
     name = "sqlite"
     lacks: frozenset[str] = frozenset({"writing_with"})
-    has_schemas = False
-    notifies = False
-    whole_trips = False
     reports_writes = can_watch()
-    listen_url: str | None = None
     writers: int | None = 1
 
     def __init__(self, path: str, *, busy_seconds: float = BUSY_SECONDS) -> None:
@@ -132,16 +102,13 @@ class SqliteDialect:
         return conn
 
     def missing_file(self) -> str | None:
-        """Return the path if the file does not exist; a missing folder is reported on opening."""
         is_missing = os.path.isdir(os.path.dirname(self.path)) and not os.path.exists(self.path)
         return self.path if is_missing else None
 
     def may_keep(self, conn: SqliteConnection) -> bool:
-        """Return whether its generation is current and the file writable."""
         return self._file.may_keep(conn)
 
     def may_use(self, conn: SqliteConnection) -> bool:
-        """Check the file, too. Raises StoreReplaced, StoreUnreachable."""
         return self._file.may_use(conn)
 
     @property
@@ -150,11 +117,9 @@ class SqliteDialect:
         return self._file.is_read_only
 
     def when_renewed(self, drop: Callable[[], None]) -> None:
-        """Register a method to call when all connections of this process must be closed."""
         self._file.when_renewed(drop)
 
     def renew(self) -> None:
-        """Close all idle connections of this process to the file."""
         self._file.refuse_writes()
 
     def begin(
@@ -170,7 +135,7 @@ class SqliteDialect:
         self._file.writers.join(conn, self._busy_seconds)
         conn.guarded = guarded
         conn.execute("BEGIN IMMEDIATE")
-        self._file.accept_writes()
+        self._file.is_read_only = False
         if guarded:
             conn.execute("SAVEPOINT penstock_unit")
         return self.execute_all(conn, first)
@@ -192,18 +157,6 @@ class SqliteDialect:
             return TransactionState.OPEN if conn.in_transaction else TransactionState.ENDED
         except sqlite3.ProgrammingError:  # it is closed
             return TransactionState.ENDED
-
-    def still_answers(self, conn: sqlite3.Connection) -> bool:
-        """Return True: there is no server."""
-        return True
-
-    def why_ended(self, error: Exception) -> str | None:
-        """Return None: there is no server."""
-        return None
-
-    def time_limits(self) -> dict[str, int]:
-        """Return no limits: there are none."""
-        return {}
 
     def sever(self, conn: sqlite3.Connection) -> None:
         """Roll back and close it; a running statement ends first, and no other begins.
@@ -229,7 +182,6 @@ class SqliteDialect:
             conn.execute("PRAGMA query_only = OFF")
 
     def commit(self, conn: sqlite3.Connection) -> None:
-        """Commit."""
         conn.execute("COMMIT")
         self._file.writers.leave(conn)
 
@@ -243,13 +195,11 @@ class SqliteDialect:
             self._file.writers.leave(conn)
 
     def close(self, conn: sqlite3.Connection) -> None:
-        """Close."""
         with suppress(sqlite3.Error):
             conn.close()
         self._file.writers.leave(conn)
 
     def execute(self, conn: sqlite3.Connection, sql: str, params: Params) -> Result:
-        """Run one statement."""
         cursor = conn.cursor()
         try:
             cursor.row_factory = None  # a caller of `outbox.transaction` may have set another one
@@ -259,18 +209,9 @@ class SqliteDialect:
             cursor.close()  # a cursor kept alive by an error would keep the file open
 
     def execute_all(self, conn: sqlite3.Connection, calls: Sequence[tuple[str, Params]]) -> list[Result]:
-        """Run statements in order; there is no round trip to save."""
         return [self.execute(conn, sql, params) for sql, params in calls]
 
-    def run_whole(self, conn: SqliteConnection, calls: Sequence[tuple[str, Params]]) -> list[Result]:
-        """Begin, run the statements and commit; there are no round trips to save."""
-        self.begin(conn, bounded=True)
-        results = self.execute_all(conn, calls)
-        self.commit(conn)
-        return results
-
     def bulk(self, conn: sqlite3.Connection, sql: str, rows: Rows) -> None:
-        """Run a statement for each row."""
         conn.executemany(sql, zip(*rows.columns.values(), strict=True))
 
     def run_script(self, conn: sqlite3.Connection, script: str) -> None:
@@ -278,14 +219,7 @@ class SqliteDialect:
         for statement in _split(script):
             conn.execute(statement)
 
-    def serialize_migrations(self, conn: sqlite3.Connection) -> None:
-        """Nothing to do: BEGIN IMMEDIATE allows one writer."""
-
-    def notify(self, conn: sqlite3.Connection, channel: str, word: str) -> None:
-        """Nothing to do: listeners see the write to the file."""
-
     def listen(self, channel: str) -> "SqliteListener":
-        """Listen for writes of other connections."""
         return SqliteListener(self)
 
     def is_held(self) -> bool:
@@ -306,7 +240,6 @@ class SqliteDialect:
         return _primary_code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
     def is_away(self, error: Exception) -> bool:
-        """Return whether the file cannot be opened or read now."""
         return _primary_code(error) in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR)
 
     def translate(self, error: Exception) -> Error | None:
@@ -344,7 +277,7 @@ class SqliteDialect:
         return str(error)
 
 
-class SqliteListener:
+class SqliteListener(NotificationListener):
     """Polls SQLite's counter of writes by other connections, which is in shared memory.
 
     A write to the write-ahead log is a sign, where the system reports it: the commit becomes visible some
@@ -361,10 +294,7 @@ class SqliteListener:
         self._is_woken = False
 
     def wait(self, seconds: float) -> list[str]:
-        """Wait until another connection has written.
-
-        Its own connection is closed together with the others of this process.
-        """
+        """Wait for a write of another connection. Its own one is closed together with the others of this process."""
         if not self._dialect.may_keep(self._conn):
             self._dialect.close(self._conn)
             if self._dialect.is_read_only:
@@ -372,7 +302,8 @@ class SqliteListener:
                 return []
             self._conn = self._dialect.connect()
             self._version = self._read()
-            self._watch_again()
+            former, self._writes = self._writes, WriteWatch(f"{self._dialect.path}-wal")  # it may be another file
+            former.close()
             return [""]
         if self._has_reported:
             self._has_reported = False
@@ -392,10 +323,7 @@ class SqliteListener:
         return []
 
     def _await_sign(self, seconds: float) -> None:
-        """Wait until the next check is due, and compute the pause after it.
-
-        During a pause, further writes to the log do not cause a check.
-        """
+        """Wait until the next check is due, and compute the pause after it, in which further writes cause no check."""
         sign = self._writes.wait(seconds)
         is_first = self._is_seen or self._pause > _LOOK_SECONDS
         if sign is Sign.CALLED or (sign is Sign.WRITTEN and is_first):
@@ -406,7 +334,6 @@ class SqliteListener:
             self._pause *= _LONGER
 
     def wake(self) -> None:
-        """End the wait, or the next one."""
         self._is_woken = True
         self._writes.wake()
 
@@ -414,19 +341,9 @@ class SqliteListener:
         """Poll often for a while: the driver reports the end of a transaction before it is on disk."""
         self._writes.wake()
 
-    def is_pooled(self) -> bool:
-        """Return False: a file has no pooler."""
-        return False
-
     def close(self) -> None:
-        """Close its connection."""
         self._writes.close()
         self._dialect.close(self._conn)
-
-    def _watch_again(self) -> None:
-        """Watch the write-ahead log of a new connection: it may be another file."""
-        former, self._writes = self._writes, WriteWatch(f"{self._dialect.path}-wal")
-        former.close()
 
     def _read(self) -> int:
         return int(self._conn.execute("PRAGMA data_version").fetchone()[0])
@@ -454,7 +371,6 @@ def _primary_code(error: Exception) -> int | None:
 
 
 def _split(script: str) -> Iterator[str]:
-    """Yield the statements of a script."""
     statement = ""
     for line in script.splitlines(keepends=True):
         statement += line

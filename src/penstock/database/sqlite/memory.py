@@ -30,11 +30,9 @@ class MemoryDialect(SqliteDialect):
         finalize(self, anchor.close)
 
     def missing_file(self) -> str | None:
-        """Return None: the store is in memory and exists as long as this object."""
         return None
 
     def connect(self) -> SqliteConnection:
-        """Open one more connection to the same memory."""
         return sqlite3.connect(
             self.path,
             uri=True,

@@ -1,6 +1,6 @@
 """SQLite's words for the neutral SQL of statement files: lists and small tables are JSON."""
 
-from ..wording import Wording
+from ..contract import Wording
 
 SQLITE = Wording(
     rows="(SELECT {columns} FROM json_each(:{param})) AS {alias}",

@@ -19,7 +19,7 @@ from penstock.log.store import Store
 from penstock.model.record import Record
 from penstock.operate.ports import SHARED, TinyqAdministration, TopicMode
 from penstock.operate.tail import StoreTail, some
-from penstock.wire.tinyq.codes import TinyqCode as C
+from penstock.wire.tinyq.frames import TinyqCode as C
 
 from ..door import Door
 from ..problem import STATUSES

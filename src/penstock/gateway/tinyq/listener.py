@@ -9,7 +9,7 @@ from threading import Event, Thread
 
 from penstock.redaction import traced
 from penstock.sockets import ListeningPort, new_loop
-from penstock.wire.tinyq.codes import TinyqCode
+from penstock.wire.tinyq.frames import TinyqCode
 
 from .door import TinyqDoor
 from .session import TinyqSession

@@ -13,8 +13,7 @@ from penstock.model.content import BINARY, CONTENT_TYPE, JSON, is_json
 from penstock.model.record import TOKEN, RawHeaders, Record
 from penstock.operate.producer import RecordWanted
 from penstock.wire.tinyq import messages
-from penstock.wire.tinyq.codes import TinyqCode, TinyqCommand, TinyqRefusal
-from penstock.wire.tinyq.frames import TinyqRequest, encode_answer
+from penstock.wire.tinyq.frames import TinyqCode, TinyqCommand, TinyqRefusal, TinyqRequest, encode_answer
 from penstock.wire.tinyq.messages import DONE, NO_TOKEN, REQUESTS, SNAPPY, ZSTD, decode, encode
 
 from ..door import SMALL_BYTES

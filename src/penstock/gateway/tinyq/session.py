@@ -15,8 +15,18 @@ from penstock.operate.ports import SHARED, TopicMode
 from penstock.operate.producer import AppendedRecord, RecordWanted
 from penstock.operate.tail import LATEST, StoreTail
 from penstock.redaction import traced
-from penstock.wire.tinyq.codes import OLD_COMMANDS, TinyqCode, TinyqCommand, TinyqRefusal
-from penstock.wire.tinyq.frames import TinyqPassword, TinyqReader, TinyqRequest, encode_answer, published, topic_of
+from penstock.wire.tinyq.frames import (
+    OLD_COMMANDS,
+    TinyqCode,
+    TinyqCommand,
+    TinyqPassword,
+    TinyqReader,
+    TinyqRefusal,
+    TinyqRequest,
+    encode_answer,
+    published,
+    topic_of,
+)
 
 from ..subscription import GroupSubscription
 from .door import DOOR, SendRecord, TinyqDoor, answer_to, broadcast, one_by_one

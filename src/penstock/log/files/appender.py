@@ -2,22 +2,30 @@
 
 Placing and writing are two steps, and a topic may grow between them: then the writer refuses the append, and
 all records are placed again by the new map.
+
+The last batch of each named producer is a row in the SQLite file, written before and after an append. Two stores cannot
+commit atomically. So the row first holds the intent: the ids about to be appended, and the offsets from which on they
+may be found (`floors`). Then the records are appended; then the row gets their positions. A reader
+of an intent row searches the log for its ids: those found were appended, and the producer continues behind them.
 """
 
 from collections.abc import Mapping, Sequence
-from threading import Event
-from typing import TYPE_CHECKING, NamedTuple
+from contextlib import AbstractContextManager, nullcontext
+from threading import RLock
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
+
+from penstock.database.contract import Row, Rows
 from penstock.errors import MapChanged
 from penstock.model.limits import check_topic
 from penstock.model.partition import partition_for
 from penstock.wire.kafka.record_batch import read_header
 
 from ..batches import WriteResult
-from ..contract import Batch, Position, Topic, check_partition
+from ..contract import Appended, Batch, Position, Topic, check_partition, is_repeated
 from ..entry import Content
 from ..kafka_form import encode_contents
-from .notes import ProducerNotes
 from .partition import PartitionLog
 from .writer import LogWriter, PartitionWrite
 
@@ -25,6 +33,8 @@ if TYPE_CHECKING:
     from .directory import TopicFiles
     from .log import FileLog
 
+_lock = RLock()  # one append of a named producer at a time in this process
+_COLUMNS = "id epoch sequence topic_id positions ids"  # of a producer
 _BATCH_RECORDS = 10_000  # most records of one batch
 
 
@@ -38,7 +48,7 @@ class _BatchPart(NamedTuple):
 class Appender:
     """Adds records to one log. Safe from any thread."""
 
-    def __init__(self, log: "FileLog", notes: ProducerNotes) -> None:
+    def __init__(self, log: "FileLog", notes: "ProducerNotes") -> None:
         self._log, self._notes = log, notes
         self._placed_by: dict[str, tuple[TopicFiles, Topic, int]] = {}  # last known placing, by topic name
 
@@ -136,7 +146,8 @@ class Appender:
                 contents = [batch.contents[each] for each in part.numbers]
                 writes.append(self._write(topic, maps if batch.partition is None else None, part.partition, contents))
         self._notes.intend(batches, given, plans, topics)
-        results = iter(_appended(writer, writes)) if writes else iter(())
+        # This caller waits, so it sends nothing more.
+        results = iter(writer.append_and_wait(writes, whole=True, at_once=True) if writes else ())
         found = []
         for batch, known, parts in zip(batches, given, plans, strict=True):
             if known is not None:
@@ -165,7 +176,6 @@ class Appender:
 
 
 def _parts(topic: Topic, batch: Batch) -> list[_BatchPart]:
-    """Split a batch by partition."""
     if batch.partition is not None:
         return [_BatchPart(batch.partition, list(range(len(batch.contents))))] if batch.contents else []
     parts: dict[int, list[int]] = {}
@@ -176,7 +186,6 @@ def _parts(topic: Topic, batch: Batch) -> list[_BatchPart]:
 
 
 def _positions(batch: Batch, written: Sequence[tuple[_BatchPart, WriteResult]]) -> list[Position]:
-    """Return the position of each record of a batch."""
     positions: list[Position] = [Position(0, 0)] * len(batch.contents)
     for part, result in written:
         for at, number in enumerate(part.numbers):
@@ -184,14 +193,110 @@ def _positions(batch: Batch, written: Sequence[tuple[_BatchPart, WriteResult]]) 
     return positions
 
 
-def _appended(writer: LogWriter, writes: Sequence[PartitionWrite]) -> list[WriteResult]:
-    """Hand writes to the writer and wait until they are durable or refused."""
-    done, results = Event(), list[WriteResult]()
+if TYPE_CHECKING:
+    from .log import FileLog
 
-    def finish(found: Sequence[WriteResult]) -> None:
-        results.extend(found)
-        done.set()
 
-    writer.append(writes, finish, whole=True, at_once=True)  # this caller waits, so it sends nothing more
-    done.wait()
-    return results
+class _Floors(msgspec.Struct):
+    """Where to search for the records of an append in doubt: partition → first offset."""
+
+    floors: dict[str, int]
+
+
+_placed = msgspec.json.Decoder(list[tuple[int, int]] | _Floors).decode
+_ids = msgspec.json.Decoder(tuple[str, ...]).decode
+
+
+class ProducerNotes:
+    """The producer rows of one log."""
+
+    def __init__(self, log: "FileLog") -> None:
+        self._log = log
+
+    def guard(self, batches: Sequence[Batch]) -> AbstractContextManager[object]:
+        """Keep other threads from appending as a named producer meanwhile."""
+        return _lock if any(batch.producer is not None for batch in batches) else nullcontext()
+
+    def last(self, producer: str) -> Appended | None:
+        """Return the last batch of a producer: those records of it that are in the log."""
+        with _lock:
+            rows = self._log.database.look(lambda tx: tx.rows("log", "producer_find", id=producer))
+            return self._appended(producer, rows[0]) if rows else None
+
+    def repeated(self, batch: Batch) -> list[Position] | None:
+        """Return the positions of a batch that was appended before. Raises ProducerFenced, OutOfSequence."""
+        if batch.producer is None:
+            return None
+        last = self.last(batch.producer.id)
+        if last is not None and not last.positions and batch.producer.sequence == last.sequence:
+            is_repeated(batch.producer, last)
+            return None
+        return list(last.positions) if is_repeated(batch.producer, last) and last is not None else None
+
+    def intend(
+        self,
+        batches: Sequence[Batch],
+        known: Sequence[list[Position] | None],
+        plans: Sequence[Sequence[Any]],
+        topics: Mapping[str, tuple[Topic, int]],
+    ) -> None:
+        """Record the ids about to be appended, and the offsets from which to search for them."""
+        rows = []
+        for batch, before, parts in zip(batches, known, plans, strict=True):
+            if batch.producer is not None and before is None and parts:
+                topic = topics[batch.topic][0]
+                floors = {str(part.partition): self._log.view(topic, part.partition).end for part in parts}
+                rows.append(_row(batch, topic, _Floors(floors)))
+        self._put(rows)
+
+    def put(
+        self,
+        batches: Sequence[Batch],
+        known: Sequence[list[Position] | None],
+        found: Sequence[list[Position]],
+        topics: Mapping[str, tuple[Topic, int]],
+    ) -> None:
+        """Record the positions of the producers' batches."""
+        each = zip(batches, known, found, strict=True)
+        new = [(batch, positions) for batch, before, positions in each if before is None and positions]
+        self._put([_row(batch, topics[batch.topic][0], at) for batch, at in new if batch.producer is not None])
+
+    def _put(self, rows: Sequence[Row]) -> None:
+        if rows:
+            table = Rows.of(_COLUMNS, rows)
+            self._log.database.run(lambda tx: tx.change("log", "producers_put", producers=table))
+
+    def _appended(self, producer: str, row: Row) -> Appended:
+        epoch, sequence, topic_id, positions, ids = row
+        placed = _placed(positions)
+        if isinstance(placed, _Floors):
+            return self._resolved(producer, epoch, sequence, topic_id, placed.floors, _ids(ids))
+        return Appended(epoch, sequence, topic_id, tuple(Position(*each) for each in placed), _ids(ids))
+
+    def _resolved(
+        self, producer: str, epoch: int, sequence: int, topic_id: int, floors: dict[str, int], ids: tuple[str, ...]
+    ) -> Appended:
+        """Search the log for the records of an interrupted append, and record the result."""
+        topic = next((each for each in self._log.topics() if each.id == topic_id), None)
+        wanted, found = set(ids), dict[str, Position]()
+        if topic is not None:
+            for number, floor in floors.items():
+                view = self._log.view(topic, int(number))
+                for header, batch in view.batches(floor, view.end):  # also behind an open transaction
+                    for entry in () if header.is_transactional else view.decoded(header, batch):
+                        if entry.id in wanted:
+                            found[entry.id] = Position(entry.partition, entry.offset)
+        there = [each for each in ids if each in found]
+        places = [found[each] for each in there]
+        self._put([(producer, epoch, sequence, topic_id, _json(places), _json(there))])
+        return Appended(epoch, sequence, topic_id, tuple(places), tuple(there))
+
+
+def _row(batch: Batch, topic: Topic, placed: _Floors | list[Position]) -> Row:
+    assert batch.producer is not None
+    ids = [each.id for each in batch.contents]
+    return (*batch.producer, topic.id, _json(placed), _json(ids))
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()

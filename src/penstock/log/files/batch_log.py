@@ -1,17 +1,14 @@
 """The log in files for the broker: record batches are stored and served unchanged.
 
-Records of open transactions are in the log from the start; markers record the outcome. A producer's
-transaction is checked against the tables once in each partition, when it begins there, and the transactional
-id with each batch.
+Records of open transactions are in the log from the start; markers record the outcome. A producer's transaction is
+checked against the tables once in each partition, when it begins there, and the transactional id with each batch.
 """
 
 import logging
 from collections.abc import Callable, Sequence
 from functools import partial
-from threading import Event
 
 from penstock.clock import SYSTEM, Clock
-from penstock.database.database import Transaction
 from penstock.errors import (
     BatchTooLarge,
     Error,
@@ -23,26 +20,24 @@ from penstock.errors import (
     UnknownTopic,
 )
 from penstock.model.partition import MURMUR3, partition_of
-from penstock.wire.kafka.compression import TooManyBytes, unpacked
-from penstock.wire.kafka.control_batch import Marker, encode_marker
 from penstock.wire.kafka.record_batch import (
     HEADER,
     NO_PRODUCER,
     NO_TIME_MS,
     BatchHeader,
+    Marker,
     batches_in,
     check_batch,
     check_produced,
+    encode_marker,
     headers_in,
     read_header,
     stamp_batch,
 )
-from penstock.wire.kafka.records import decode_records
+from penstock.wire.kafka.records import TooManyBytes, decode_records, unpacked
 
 from ..batches import (
-    ALLOWED,
     BATCH_BYTES,
-    FOREIGN_KEYS,
     Aborted,
     BatchLog,
     Fetched,
@@ -54,6 +49,7 @@ from ..batches import (
     WritesDone,
 )
 from ..contract import Topic, check_partition
+from ..sql.held_records import allowing_foreign
 from .log import FileLog
 from .partition import PartitionLog
 from .writer import PartitionWrite
@@ -193,13 +189,11 @@ class FileBatchLog(BatchLog):
             left -= len(plain)
             for each in decode_records(plain):
                 own = write.partition if each.key is None else partition_of(each.key, partitions)
-                if own != write.partition and not self._allows_foreign(topic):
+                if own == write.partition:
+                    continue
+                if not self._log.database.look(lambda tx: allowing_foreign(tx, [topic.id])):
                     return ForeignPartition(topic.name, write.partition, own)
         return None
-
-    def _allows_foreign(self, topic: Topic) -> bool:
-        rows = self._log.database.look(lambda tx: tx.rows("log", "topic_configs", topics=[topic.id]))
-        return any((name, value) == (FOREIGN_KEYS, ALLOWED) for _, name, value in rows)
 
     def _verify(self, transactional_id: str | None, partition: PartitionLog, header: BatchHeader) -> None:
         """Raise unless the producer has an open transaction of this name that includes this partition.
@@ -222,7 +216,6 @@ class FileBatchLog(BatchLog):
     # -- reading
 
     def fetch(self, topic: Topic, partition: int, offset: int, *, max_bytes: int, committed: bool) -> Fetched:
-        """Return batches as stored in a segment."""
         held = self._partition(topic, partition)
         producers, end = held.producers, held.end
         start, stable = held.start, producers.stable(end)
@@ -257,7 +250,6 @@ class FileBatchLog(BatchLog):
         return self.fetch(topic, partition, offset, max_bytes=max_bytes, committed=committed)
 
     def end(self, topic: Topic, partition: int) -> int:
-        """Return the end of a partition."""
         return self._partition(topic, partition).end
 
     def watch(self, moved: Callable[[int, int], None]) -> Callable[[], None]:
@@ -265,10 +257,6 @@ class FileBatchLog(BatchLog):
         return self._log.directory.watch(moved)
 
     # -- transactions
-
-    def settle(self, tx: Transaction, producer_id: int, *, committed: bool) -> Sequence[LogPlace]:
-        """Do nothing: the records are in the log, and markers follow."""
-        return ()
 
     def mark(self, producer_id: int, epoch: int, places: Sequence[LogPlace], *, committed: bool) -> None:
         """Append a marker where the transaction is still open, and wait until it is durable."""
@@ -281,30 +269,16 @@ class FileBatchLog(BatchLog):
         ]
         if not writes:
             return
-        done, results = Event(), list[WriteResult]()
-
-        def finish(found: Sequence[WriteResult]) -> None:
-            results.extend(found)
-            done.set()
-
-        self._writer.append(writes, finish)
-        done.wait()
-        for each in results:
+        for each in self._writer.append_and_wait(writes):
             if each.error is not None:
                 raise each.error
 
     def _marker(self, topic: Topic, number: int, marker: Marker, producer_id: int, epoch: int) -> PartitionWrite:
-        batch = encode_marker(
-            marker,
-            producer_id=producer_id,
-            producer_epoch=epoch,
-            coordinator_epoch=0,
-            timestamp_ms=self._clock.now_ms(),
-        )
+        producer = {"producer_id": producer_id, "producer_epoch": epoch, "coordinator_epoch": 0}
+        batch = encode_marker(marker, timestamp_ms=self._clock.now_ms(), **producer)
         return PartitionWrite(self._log.partition(topic, number), batch, [(0, read_header(batch))], marker)
 
     def producers(self, topic: Topic, partition: int) -> list[Sequenced]:
-        """Return the producers known to a partition."""
         states = dict(self._partition(topic, partition).producers.states)
         return [
             Sequenced(
@@ -316,9 +290,6 @@ class FileBatchLog(BatchLog):
             )
             for id, each in sorted(states.items())
         ]
-
-    def close(self) -> None:
-        """Do nothing: closing the log stops its writer."""
 
 
 def _is_empty(batches: memoryview) -> bool:

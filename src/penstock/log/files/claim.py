@@ -1,8 +1,7 @@
 """Checks that a directory and the tables beside it belong together; the writer marks both.
 
-Each start of a writer draws a random mark and writes it to the directory, to the tables, and to the directory
-again as confirmed. So parts from two points in time, or of two logs, can be told from a crash in between
-(`small_files.py`).
+Each start of a writer draws a random mark and writes it to the directory, to the tables, and to the directory again as
+confirmed. So parts from two points in time, or of two logs, can be told from a crash in between (`small_files.py`).
 """
 
 import logging
@@ -31,15 +30,10 @@ class LogClaim:
         self._looked = False  # checked for damage
 
     def claim(self) -> None:
-        """Check that directory and tables belong together, and mark this start in both.
-
-        Raises LogMismatch, StoreDamaged.
-        """
+        """Check that directory and tables belong together, and mark this start. Raises LogMismatch, StoreDamaged."""
         self._refuse_damage()
         identity, known = self._tables.identity(), _read_mark(self._database)
-        mismatch = self._mismatch(identity, known)
-        if mismatch is not None:
-            raise mismatch
+        self._compare(identity, known)
         self._mark(identity, known)
         try:
             self._database.run(lambda tx: tables_file.keep_copies(tx, self._database))
@@ -47,20 +41,15 @@ class LogClaim:
             logger.warning("the tables of %s have no copies yet: %s", self._directory.path, exc)
 
     def check(self) -> None:
-        """Check that directory and tables belong together, without writing.
-
-        Raises LogMismatch, and on the first call StoreDamaged.
-        """
+        """Check it without writing. Raises LogMismatch, and on the first call StoreDamaged."""
         if not self._looked:
             self._refuse_damage()
-        mismatch = None
-        for _ in range(_LOOKS):  # a starting writer may change both between two reads
-            # The tables first: the directory also holds their previous mark.
-            mismatch = self._mismatch(self._tables.identity(), _read_mark(self._database))
-            if mismatch is None:
-                return
-        assert mismatch is not None
-        raise mismatch
+        for look in range(_LOOKS):  # a starting writer may change both between two reads
+            try:  # the tables first: the directory also holds their previous mark
+                return self._compare(self._tables.identity(), _read_mark(self._database))
+            except LogMismatch:
+                if look == _LOOKS - 1:
+                    raise
 
     def accept(self, identity: LogIdentity) -> None:
         """Mark both as belonging together from now on. Call it while no other process writes."""
@@ -89,22 +78,18 @@ class LogClaim:
             raise StoreDamaged(str(self._directory.path / tables_file.NAME), why)
         self._looked = True
 
-    def _mismatch(self, identity: LogIdentity, known: str) -> LogMismatch | None:
-        """Return the mismatch of directory and tables; None if they agree.
-
-        `known`: the mark in the tables.
-        """
+    def _compare(self, identity: LogIdentity, known: str) -> None:
+        """Compare directory and tables. `known`: the mark in the tables. Raises LogMismatch."""
         where, found = str(self._directory.path), self.read()
         if found is None:
             if known or self._directory.disk.names(self._directory.path / "topics"):
-                return LogMismatch(where, "the file `identity` is missing")
+                raise LogMismatch(where, "the file `identity` is missing")
         elif (found.log_id, found.incarnation) != identity:
             theirs = f"{found.log_id} ({found.incarnation})"
             ours = f"{identity.id} ({identity.incarnation})"
-            return LogMismatch(where, f"the segments are of log {theirs}, the tables of {ours}")
+            raise LogMismatch(where, f"the segments are of log {theirs}, the tables of {ours}")
         elif known not in (found.mark, found.known_mark):
-            return LogMismatch(where, "one of them is older than the other")
-        return None
+            raise LogMismatch(where, "one of them is older than the other")
 
     def _mark(self, identity: LogIdentity, known: str) -> None:
         mark = uuid4().hex

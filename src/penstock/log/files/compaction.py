@@ -22,9 +22,9 @@ import msgspec
 
 from penstock import points
 from penstock.errors import InvalidBatch
-from penstock.wire.kafka.buffer import Buffer
+from penstock.wire.kafka import Buffer
 from penstock.wire.kafka.record_batch import NO_PRODUCER, NO_SEQUENCE, BatchHeader, Compression
-from penstock.wire.kafka.records import KafkaRecord, NewRecord, decode_records, emptied, encode_records, resealed
+from penstock.wire.kafka.records import KafkaRecord, decode_records, emptied, encode_records, resealed
 
 from .disk import read_whole, write_whole
 from .partition import PartitionLog
@@ -113,10 +113,7 @@ def planned(partition: PartitionLog, below: int, map_bytes: int) -> CompactionPl
 
 
 class SegmentCompaction:
-    """The new content of one segment.
-
-    `removed` and `tombstones` count records that `batches` left out and kept.
-    """
+    """The new content of one segment. `removed` and `tombstones` count records that `batches` left out and kept."""
 
     def __init__(
         self, partition: PartitionLog, segment: Segment, plan: CompactionPlan, *, drop_tombstones: bool
@@ -168,11 +165,7 @@ class SegmentCompaction:
             return batch
         if not kept:
             return emptied(header) if header.base_offset in self._last_batches else None
-        news = (
-            NewRecord(each.offset - header.base_offset, each.timestamp_ms, each.key, each.value, each.headers)
-            for each in kept
-        )
-        return resealed(header, encode_records(news, codec=Compression(header.codec)))
+        return resealed(header, encode_records(kept, header.base_offset, codec=Compression(header.codec)))
 
     def _stays(self, record: KafkaRecord) -> bool:
         if record.key is None:

@@ -1,11 +1,12 @@
 """The directory of a log in files: its topics' folders, its open files, and, in one process, its writer.
 
     data/
-        penstock.db            topics, groups, cursors, lanes: the usual tables, in SQLite identity
-        which log it is writer.lock            held by the process that writes topics/<uuid>/         one
-        folder for each topic
-            heads              the bounds of its partitions <partition>/       segments, their indexes,
-            snapshots of producers
+        penstock.db            topics, groups, cursors, lanes: the usual tables, in SQLite
+        identity               which log it is
+        writer.lock            held by the process that writes
+        topics/<uuid>/         one folder for each topic
+            heads              the bounds of its partitions
+            <partition>/       segments, their indexes, snapshots of producers
 
 All users of the same directory in one process share one `LogDirectory`, and so one writer. It does not know
 SQL: `FileLog` joins it with the tables. Safe from any thread.
@@ -20,13 +21,12 @@ from uuid import UUID
 
 from penstock.clock import Clock
 
-from .disk import Disk
+from .disk import Disk, WriterLock
 from .folder import PartitionFolder
 from .heads import HeadsFile, PartitionHead
-from .lock import WriterLock
 from .open_files import OpenFiles
 from .partition import PartitionLog
-from .partition_reader import PartitionReader
+from .partition_view import PartitionReader
 from .settings import FilesSettings
 from .upkeep import Upkeep
 from .writer import LogWriter
@@ -109,10 +109,7 @@ class LogDirectory:
         return self._writer is not None
 
     def writer(self, claim: Callable[[], None]) -> LogWriter:
-        """Return the writer; the first call takes the lock and claims the directory.
-
-        Raises WriterElsewhere.
-        """
+        """Return the writer; the first call takes the lock and claims the directory. Raises WriterElsewhere."""
         if self._writer is not None:
             return self._writer
         with self._writer_change:
@@ -148,10 +145,7 @@ class LogDirectory:
             self._writer_lock = None
 
     def watch(self, moved: Callable[[int, int], None]) -> Callable[[], None]:
-        """Call `moved(topic_id, partition)` in the writer's thread when an end rises.
-
-        Return a function that stops it.
-        """
+        """Call `moved(topic_id, partition)` in the writer's thread when an end rises, until the result is called."""
         self._watchers.append(moved)
         return lambda: self._watchers.remove(moved)
 
@@ -196,10 +190,7 @@ class LogDirectory:
     def view(
         self, topic: TopicFiles, number: int, head: PartitionHead | None, start: Callable[[], int] = lambda: 0
     ) -> PartitionReader:
-        """Return a partition as its writer in another process has published it.
-
-        `start`: returns the first offset kept, from the tables.
-        """
+        """Return a partition as its writer elsewhere has published it. `start` returns the first offset kept."""
         found = topic.views.get(number)
         if found is None:
             reader = PartitionReader(self.files, topic, number, self.settings.index_bytes, start)

@@ -2,20 +2,31 @@
 
 All writes of the log go through here, so a test can substitute a disk that forgets unsynced bytes. Owns the
 system calls and the file modes (0700, 0600); does not know the meaning of the bytes.
+
+The writer's lock is on the file `writer.lock`: only the process that holds it may write. The system releases the lock
+when the process ends, however it ends. The file holds the process id, for the error message of a second writer; the id
+alone proves nothing, because it stays after a kill and may be reused by another program. A process that only checks for
+a writer takes a shared lock for a moment, so a writer that finds the lock taken tries again unless the holder is
+another writer.
 """
 
 import contextlib
 import errno
 import fcntl
 import os
+import struct
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from penstock.wire.kafka.buffer import Buffer
+from penstock.errors import WriterElsewhere
+from penstock.wire.kafka import Buffer
+from penstock.wire.kafka.record_batch import crc32c
 
 FOLDER_MODE, FILE_MODE = 0o700, 0o600
+LOCK_NAME = "writer.lock"
 BESIDE = ".new"  # suffix of a file that is about to replace another
+_CRC = struct.Struct(">I")
 _PIECES = 1024  # buffers of one call: IOV_MAX of every system we know
 _AT_ONCE: int | None = getattr(os, "RWF_NOWAIT", None)  # flag of preadv: fail instead of waiting
 _LOOK_BYTES = 256 * 1024  # distance between two probes
@@ -38,10 +49,7 @@ class DiskFile:
         return found
 
     def is_cached(self, position: int, size: int) -> bool:
-        """Return whether bytes can be read without waiting for the disk, by probing some of them.
-
-        False if the system cannot tell.
-        """
+        """Return whether bytes can be read without waiting for the disk, by probing some; False if unknown."""
         if _AT_ONCE is None:
             return False
         byte, last = bytearray(1), position + size - 1
@@ -54,10 +62,7 @@ class DiskFile:
         return True
 
     def write(self, position: int, pieces: Sequence[Buffer]) -> int:
-        """Write pieces one after another from a position on and return the number of bytes.
-
-        Raises OSError; a part may have been written then.
-        """
+        """Write pieces from a position on and return the number of bytes. Raises OSError, perhaps after a part."""
         if len(pieces) == 1 and os.pwrite(self._fd, pieces[0], position) == len(pieces[0]):
             return len(pieces[0])
         written = 0
@@ -82,10 +87,7 @@ class DiskFile:
             os.fdatasync(self._fd)
 
     def allocate(self, size: int) -> None:
-        """Extend the file to at least that many bytes; new ones are zero.
-
-        Raises OSError when the disk is full.
-        """
+        """Extend the file to at least that many bytes; new ones are zero. Raises OSError when the disk is full."""
         if hasattr(os, "posix_fallocate"):
             try:
                 os.posix_fallocate(self._fd, 0, size)
@@ -161,6 +163,17 @@ class Disk:
             os.close(fd)
 
 
+def with_crc(body: bytes) -> bytes:
+    """Return bytes with their CRC32C behind them."""
+    return body + _CRC.pack(crc32c(body))
+
+
+def without_crc(content: bytes) -> bytes | None:
+    """Undo `with_crc`; None for damaged bytes."""
+    body = content[: -_CRC.size]
+    return body if len(content) >= _CRC.size and _CRC.unpack(content[-_CRC.size :])[0] == crc32c(body) else None
+
+
 def write_whole(disk: Disk, path: Path, content: bytes) -> None:
     """Replace a small file: after a crash it holds the old or the new content, nothing between."""
     beside = path.with_name(path.name + BESIDE)
@@ -185,3 +198,58 @@ def read_whole(disk: Disk, path: Path) -> bytes | None:
         return file.read(0, file.size)
     finally:
         file.close()
+
+
+class WriterLock:
+    """The lock, held until `release`."""
+
+    def __init__(self, folder: Path) -> None:
+        """Take it. Raises WriterElsewhere."""
+        self._fd = os.open(folder / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        while not _taken(self._fd, fcntl.LOCK_EX):
+            if _is_held(self._fd):
+                holder = _read_pid(self._fd)
+                os.close(self._fd)
+                raise WriterElsewhere(str(folder), holder or "of another user")
+        os.ftruncate(self._fd, 0)
+        os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
+
+    def release(self) -> None:
+        """Release the lock."""
+        os.ftruncate(self._fd, 0)
+        os.close(self._fd)
+
+
+def writer_pid(folder: Path) -> int | None:
+    """Return the process id of the writer; 0 if it has not written its id yet, None if there is no writer."""
+    try:
+        fd = os.open(folder / LOCK_NAME, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        if not _is_held(fd):
+            return None
+        pid = _read_pid(fd)
+        return int(pid) if pid.isdecimal() else 0
+    finally:
+        os.close(fd)
+
+
+def _taken(fd: int, kind: int) -> bool:
+    try:
+        fcntl.flock(fd, kind | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def _is_held(fd: int) -> bool:
+    """Return whether a writer has the lock; the shared locks of other checks do not count."""
+    if not _taken(fd, fcntl.LOCK_SH):
+        return True
+    fcntl.flock(fd, fcntl.LOCK_UN)
+    return False
+
+
+def _read_pid(fd: int) -> str:
+    return os.pread(fd, 20, 0).decode("ascii", "replace").strip()

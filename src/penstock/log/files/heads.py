@@ -28,14 +28,11 @@ from pathlib import Path
 from threading import RLock
 from typing import NamedTuple
 
-from fastcrc.crc32 import iscsi as crc32c
-
-from .disk import Disk, DiskFile
+from .disk import Disk, DiskFile, with_crc, without_crc
 
 SLOT_BYTES = 64
 NAME = "heads"
 _FIELDS = struct.Struct(">qqqqqqq4x")
-_CRC = struct.Struct(">I")
 _TRIES = 20  # attempts to read a slot that is being written
 
 
@@ -52,15 +49,13 @@ class PartitionHead(NamedTuple):
 
     def encode(self) -> bytes:
         """Encode it as the bytes of its slot."""
-        body = _FIELDS.pack(*self)
-        return body + _CRC.pack(crc32c(body))
+        return with_crc(_FIELDS.pack(*self))
 
 
 def decode_head(slot: bytes) -> PartitionHead | None:
     """Decode a slot; None if it was never written or is damaged."""
-    if len(slot) < SLOT_BYTES or _CRC.unpack_from(slot, SLOT_BYTES - 4)[0] != crc32c(slot[: SLOT_BYTES - 4]):
-        return None
-    return PartitionHead._make(_FIELDS.unpack_from(slot))
+    body = without_crc(slot)
+    return None if body is None or len(body) != _FIELDS.size else PartitionHead._make(_FIELDS.unpack(body))
 
 
 class HeadsFile:

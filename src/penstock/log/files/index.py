@@ -13,11 +13,10 @@ In memory three columns; in the file `<base offset>.index`, written when the seg
 | 40-     | rows         | offset u64, position u64, latest time i64 of the rows' batches |
 | last 4  | crc          | CRC32C of all before it                                      |
 
-Invariant: offsets and positions rise strictly, each row is the start of a batch, and a row's time is the
-latest of the batches up to the next row. Safety: one writer appends; readers in other threads see a whole row
-or none, because its offset is added last.
-Crash: the file is written under another name and renamed; if it is missing, torn, damaged or of another
-generation or end, it is ignored and the index is rebuilt from the segment.
+Invariant: offsets and positions rise strictly, each row is the start of a batch, and a row's time is the latest of the
+batches up to the next row. Safety: one writer appends; readers in other threads see a whole row or none, because its
+offset is added last. Crash: the file is written under another name and renamed; if it is missing, torn, damaged or of
+another generation or end, it is ignored and the index is rebuilt from the segment.
 """
 
 import struct
@@ -27,11 +26,10 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from fastcrc.crc32 import iscsi as crc32c
+from .disk import with_crc, without_crc
 
 _MAGIC = b"PENSTIDX"
 _HEAD = struct.Struct(">8sqIIqq")
-_CRC = struct.Struct(">I")
 
 
 class Mark(NamedTuple):
@@ -83,11 +81,6 @@ class SparseIndex:
             yield self._mark(place)
             place += 1
 
-    @property
-    def latest_ms(self) -> int:
-        """The latest time in the segment; -1 for an empty one."""
-        return max(self._times, default=-1)
-
     def _mark(self, place: int) -> Mark:
         return Mark(self._offsets[place], self._positions[place], self._times[place])
 
@@ -99,24 +92,21 @@ class SparseIndex:
         for each in zip(self._offsets, self._positions, self._times, strict=True):
             rows.extend(each)
         _big_endian(rows)
-        body = head + rows.tobytes()
-        return body + _CRC.pack(crc32c(body))
+        return with_crc(head + rows.tobytes())
 
     @staticmethod
     def is_whole(content: bytes) -> bool:
         """Return whether the bytes are an intact index, of any segment."""
-        if len(content) < _HEAD.size + _CRC.size or not content.startswith(_MAGIC):
-            return False
-        return bool(_CRC.unpack(content[-4:])[0] == crc32c(content[:-4]))
+        return len(content) >= _HEAD.size + 4 and content.startswith(_MAGIC) and without_crc(content) is not None
 
     @classmethod
     def decode(cls, content: bytes, end: SegmentEnd, distance_bytes: int) -> "SparseIndex | None":
         """Return the index of a file; None if it is damaged, or of another segment end."""
-        if len(content) < _HEAD.size + _CRC.size or _CRC.unpack(content[-4:])[0] != crc32c(content[:-4]):
+        if not cls.is_whole(content):
             return None
-        magic, base, generation, count, position, offset = _HEAD.unpack_from(content)
-        size = _HEAD.size + count * 24 + _CRC.size
-        if magic != _MAGIC or SegmentEnd(base, generation, position, offset) != end or len(content) != size:
+        _, base, generation, count, position, offset = _HEAD.unpack_from(content)
+        size = _HEAD.size + count * 24 + 4
+        if SegmentEnd(base, generation, position, offset) != end or len(content) != size:
             return None
         rows = array("q")
         rows.frombytes(content[_HEAD.size : -4])

@@ -14,19 +14,14 @@ from threading import Lock
 from penstock.clock import SYSTEM, Clock
 from penstock.database.database import Database, Transaction
 from penstock.errors import Damaged, FileUnreadable, StillNeeded, UnknownTopic
-from penstock.model.partition import MURMUR3
 
 from ..contract import (
     LAST_OFFSET,
-    OUTBOX_PARTITIONS,
     Appended,
     Batch,
     Bounds,
     Chunk,
     Compaction,
-    Growth,
-    Keep,
-    Log,
     LogIdentity,
     OffsetRange,
     Position,
@@ -36,15 +31,15 @@ from ..contract import (
 from ..entry import Entry
 from ..kafka_form import place_in
 from ..sql.log import SqlLog
+from ..sql.topics import TopicTables
 from ..topics import topic_uuid
 from . import rewriting, search
-from .appender import Appender
+from .appender import Appender, ProducerNotes
 from .claim import LogClaim
 from .directory import LogDirectory, TopicFiles
-from .gaps import voids_in
+from .disk import WriterLock
+from .folder import voids_in
 from .heads import PartitionHead
-from .lock import WriterLock
-from .notes import ProducerNotes
 from .partition import PartitionLog
 from .partition_view import PartitionView
 from .settings import FilesSettings
@@ -62,7 +57,7 @@ from .writer import LogWriter
 logger = logging.getLogger("penstock.files")
 
 
-class FileLog(Log):
+class FileLog(TopicTables):
     """A log in a directory. Safe from any thread, unless it is within a transaction."""
 
     compacts = True
@@ -70,7 +65,8 @@ class FileLog(Log):
     def __init__(
         self, directory: LogDirectory, database: Database, clock: Clock = SYSTEM, tx: Transaction | None = None
     ) -> None:
-        self.directory, self.database, self._clock, self._tx = directory, database, clock, tx
+        super().__init__(database, clock, tx)
+        self.directory = directory
         self.tables = SqlLog(database, clock, tx)
         self._claim = LogClaim(directory, database, self.tables)
         self._notes = ProducerNotes(self)
@@ -110,18 +106,13 @@ class FileLog(Log):
             self._claim.check()
 
     def check_files(self) -> None:
-        """Raise FileUnreadable while a segment that was needed cannot be read."""
         self.directory.files.check()
 
     # -- topics
 
-    def identity(self) -> LogIdentity:
-        """Return the ids from the tables; the directory has them, too, after the first write."""
-        return self.tables.identity()
-
     def raise_incarnation(self, above: int) -> LogIdentity:
         """Raise the incarnation in tables and directory; from now on they belong together again."""
-        raised = self.tables.raise_incarnation(above)
+        raised = super().raise_incarnation(above)
         if self._tx is None:
             self._alone(lambda: self._claim.accept(raised))
         else:  # the directory is written before the commit: if that fails, the caller tries again
@@ -164,25 +155,9 @@ class FileLog(Log):
         finally:
             lock.release()
 
-    def create_topic(self, name: str, *, partitions: int = OUTBOX_PARTITIONS, partitioner: str = MURMUR3) -> Topic:
-        """Create a topic, or return the existing one; its folder is made with its first record."""
-        return self.tables.create_topic(name, partitions=partitions, partitioner=partitioner)
-
-    def topics(self) -> list[Topic]:
-        """Return all topics, by name."""
-        return self.tables.topics()
-
-    def topic(self, name: str) -> Topic:
-        """Return a topic by name."""
-        return self.tables.topic(name)
-
-    def pinned_topic(self, name: str, *, alone: bool = False) -> Topic:
-        """Return a topic by name, its row locked until the transaction ends."""
-        return self.tables.pinned_topic(name, alone=alone)
-
     def grow(self, name: str, partitions: int) -> Topic:
         """Give a topic more partitions; unwritten records placed by the old map are placed again."""
-        topic = self.tables.topic(name)
+        topic = self.topic(name)
         files, writer = self.files_of(topic), self.writer
         held = [self.partition(topic, number) for number in range(topic.partitions)]
 
@@ -214,17 +189,8 @@ class FileLog(Log):
             files.settled_maps = maps
         return maps
 
-    def growths(self, topic: Topic) -> list[Growth]:
-        """Return the growths of a topic."""
-        return self.tables.growths(topic)
-
-    def retain(self, topic: Topic, keep: Keep, *, only: Collection[str] = Keep._fields) -> None:
-        """Set the retention limits of a topic."""
-        self.tables.retain(topic, keep, only=only)
-
     def delete_topic(self, name: str) -> None:
-        """Remove a topic and its files."""
-        topic = self.tables.topic(name)
+        topic = self.topic(name)
         files, writer = self.files_of(topic), self.writer
         self.tables.delete_topic(name)
         writer.call(lambda: self.directory.forget(files))
@@ -232,32 +198,17 @@ class FileLog(Log):
     # -- appending
 
     def append_all(self, batches: Sequence[Batch]) -> list[list[Position]]:
-        """Add batches; every check is made before anything is written.
-
-        A crash or a failing disk may leave a part of them in the log without a result; for a batch with a
-        producer, `last_batch` finds that part.
-        """
         return self._appender.append_all(batches)
 
     @property
     def appends_at_once(self) -> bool:
-        """Whether this process writes the log, and can do so now without waiting."""
         return self._tx is None and self.directory.is_writing and self.writer.may_take_at_once
 
     def append_at_once(self, batches: Sequence[Batch]) -> list[list[Position]] | None:
-        """Add batches if this process writes the log, knows the topics, and the writer is idle."""
         return self._appender.append_at_once(batches) if self.appends_at_once else None
 
     def last_batch(self, producer: str) -> Appended | None:
-        """Return the last batch that a producer appended."""
         return self._notes.last(producer)
-
-    def trim_producers(self, prefix: str, epoch: int, *, limit: int = 1000) -> int:
-        """Forget producers with a prefix and an older epoch."""
-        return self.tables.trim_producers(prefix, epoch, limit=limit)
-
-    def durable(self, topic: Topic, position: Position) -> None:
-        """Return at once: a record with a position is already as durable as the settings demand."""
 
     # -- reading
 
@@ -267,7 +218,7 @@ class FileLog(Log):
         if known is not None:
             return known
         if self._log_id is None:
-            self._log_id = self.tables.identity().id
+            self._log_id = self.identity().id
         return self.directory.topic(topic.id, topic_uuid(self._log_id, topic.id), topic.name)
 
     def held(self, topic: Topic, number: int) -> PartitionLog | None:
@@ -344,7 +295,6 @@ class FileLog(Log):
         return bool(self.tables.all_bounds(topic))
 
     def ends(self, topic: Topic) -> dict[int, int]:
-        """Return the next offset of every partition that ever held a record."""
         return {number: stable for number, _, stable in self._bounds(topic)}
 
     def all_bounds(self, topic: Topic, *, pinned: Collection[int] = ()) -> dict[int, Bounds]:
@@ -382,7 +332,6 @@ class FileLog(Log):
         return Chunk(entries, cut=not bare and size >= max_bytes)
 
     def at(self, topic: Topic, positions: Collection[Position], *, bare: bool = False) -> list[Entry]:
-        """Return the records at some positions."""
         found = self._ranged(topic, search.runs(positions))
         wanted = set(positions)
         return [
@@ -392,7 +341,6 @@ class FileLog(Log):
         ]
 
     def first_offsets(self, topic: Topic, positions: Sequence[Position]) -> dict[int, int]:
-        """Return the first offset held at or after each position."""
         found = {}
         for number, offset in positions:
             first = next(self._ranged(topic, [OffsetRange(number, offset, LAST_OFFSET)]), None)
@@ -414,7 +362,6 @@ class FileLog(Log):
     def offsets_at(
         self, topic: Topic, timestamp_ms: int, ranges: Sequence[OffsetRange] | None = None
     ) -> dict[int, int]:
-        """Return the first offsets at or after a time, using the index of times."""
         if ranges is None:
             ranges = [OffsetRange(number, *each) for number, each in self.all_bounds(topic).items()]
         return {each.partition: self.view(topic, each.partition).offset_at(timestamp_ms, *each[1:]) for each in ranges}
@@ -439,11 +386,9 @@ class FileLog(Log):
     # -- keeping less
 
     def sizes(self, topic: Topic, ranges: Sequence[OffsetRange]) -> dict[int, int]:
-        """Return the bytes in each range."""
         return {each.partition: sum(entry.size for entry in self._ranged(topic, [each])) for each in ranges}
 
     def reach(self, topic: Topic, ranges: Sequence[OffsetRange], sizes: Sequence[int]) -> dict[int, int]:
-        """Return, for each range, the offset after the record that brings it to that many bytes."""
         found = {}
         for each, wanted in zip(ranges, sizes, strict=True):
             found[each.partition] = each.high
@@ -480,7 +425,6 @@ class FileLog(Log):
         return deleted
 
     def clear(self, topic: Topic) -> None:
-        """Move the start of every partition to its end."""
         ranges = [OffsetRange(number, each.start, each.end) for number, each in self._views(topic)]
         self.trim(topic, ranges)
 
@@ -494,11 +438,9 @@ class FileLog(Log):
 
     @property
     def trims_here(self) -> bool:
-        """Whether this process writes: only the writer trims and tends."""
         return self.directory.is_writing
 
     def compaction(self, topic: Topic) -> Compaction | None:
-        """Return how a topic is compacted."""
         return read_policy(self.directory.disk, self.files_of(topic).path)
 
     def compact(self, topic: Topic, compaction: Compaction | None) -> None:
@@ -543,7 +485,6 @@ class FileLog(Log):
         )
 
     def owned(self, owner: str, limit: int) -> list[tuple[int, Entry]]:
-        """Return records with an owner tag."""
         found: list[tuple[int, Entry]] = []
         for topic, entry in self._owned(owner):
             if len(found) == limit:
@@ -552,7 +493,6 @@ class FileLog(Log):
         return found
 
     def count_owned(self, owner: str) -> int:
-        """Return the number of records with an owner tag."""
         return sum(1 for _ in self._owned(owner))
 
     def _owned(self, owner: str) -> Iterator[tuple[Topic, Entry]]:
@@ -560,18 +500,6 @@ class FileLog(Log):
             for _, view in self._views(topic):
                 for entry in search.owned(view, owner):
                     yield topic, _bared(entry)._replace(owner=entry.owner)
-
-    def hold(self, reader: str, topic: Topic, offsets: Mapping[int, int]) -> None:
-        """Hold retention back for a named reader."""
-        self.tables.hold(reader, topic, offsets)
-
-    def holds(self, topic: Topic) -> dict[str, dict[int, int]]:
-        """Return the holds on a topic."""
-        return self.tables.holds(topic)
-
-    def holds_of(self, topics: Sequence[Topic]) -> dict[int, dict[str, dict[int, int]]]:
-        """Return the holds on several topics."""
-        return self.tables.holds_of(topics)
 
 
 def open_file_log(path: str, database: Database, clock: Clock = SYSTEM) -> FileLog:

@@ -54,10 +54,7 @@ class OpenFiles:
         self.unreadable: dict[Path, FileUnreadable] = {}  # since their last use
 
     def use(self, path: Path, *, write: bool = False) -> "_Use":
-        """Open a file for reading, or also for writing, within a block.
-
-        Raises FileNotFoundError; FileUnreadable for reading, also where a read fails; OSError for writing.
-        """
+        """Open a file within a block. Raises FileNotFoundError; reading FileUnreadable, writing OSError."""
         return _Use(self, (path, write))
 
     def take(self, key: FileKey) -> _Opened:
@@ -126,11 +123,6 @@ class OpenFiles:
             for opened in self._opened.values():
                 self._leave(opened)
             self._opened.clear()
-
-    @property
-    def count(self) -> int:
-        """The number of open files."""
-        return len(self._opened)
 
     def _shrink(self) -> None:
         if len(self._opened) <= self._most:

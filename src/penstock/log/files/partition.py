@@ -1,12 +1,11 @@
 """A partition of the writer: recovery, appends, rolling of segments.
 
-States: it accepts batches, or refuses them because the disk failed (`refusal`). A failed write or sync is
-never retried on the same file: its segment ends at the last synced byte, and the next append begins a new
-segment, whose header records that end, at an offset that was never assigned. So offsets of a refused batch
-are not reused, and any bytes of it that reached the disk are void.
-Safety: all changes run in the writer's thread; readers in other threads see `segments` and `end`.
-Crash: `recover` reads the last segment from the synced position in `heads` on, keeps whole batches and leaves
-a torn tail void (`tail.py`); damage elsewhere is found on reading, and reported.
+States: it accepts batches, or refuses them because the disk failed (`refusal`). A failed write or sync is never retried
+on the same file: its segment ends at the last synced byte, and the next append begins a new segment, whose header
+records that end, at an offset that was never assigned. So offsets of a refused batch are not reused, and any bytes of
+it that reached the disk are void. Safety: all changes run in the writer's thread; readers in other threads see
+`segments` and `end`. Crash: `recover` reads the last segment from the synced position in `heads` on, keeps whole
+batches and leaves a torn tail void (`tail.py`); damage elsewhere is found on reading, and reported.
 """
 
 import errno
@@ -18,9 +17,8 @@ from typing import NamedTuple
 from penstock import points
 from penstock.clock import Clock
 from penstock.errors import Error, PartitionUnwritable, StoreFull
-from penstock.wire.kafka.buffer import Buffer
-from penstock.wire.kafka.control_batch import Marker
-from penstock.wire.kafka.record_batch import NO_PRODUCER, BatchHeader
+from penstock.wire.kafka import Buffer
+from penstock.wire.kafka.record_batch import NO_PRODUCER, BatchHeader, Marker
 
 from .disk import BESIDE, write_whole
 from .folder import PartitionFolder, load_segments, segment_bases, write_again
@@ -28,12 +26,10 @@ from .heads import HeadsFile, PartitionHead
 from .index import SparseIndex
 from .open_files import OpenFiles
 from .partition_view import PartitionView
-from .producers import ProducerState, SentBatch, following_state
-from .segment import Segment
-from .segment_header import HEADER_BYTES, SegmentHeader, decode_header
+from .producers import ProducerState, SentBatch, following_state, write_snapshot
+from .segment import HEADER_BYTES, Segment, SegmentHeader, decode_header
 from .settings import FilesSettings
 from .small_files import forget_shortened, read_reservation, write_reservation, write_shortened
-from .snapshots import write_snapshot
 from .tail import find_tail
 
 logger = logging.getLogger("penstock.files")
@@ -62,11 +58,9 @@ class PlacedBatch(NamedTuple):
 
 
 class _SegmentPlace(NamedTuple):
-    """Base offset and end of a segment."""
-
-    base: int
-    position: int
-    offset: int
+    base: int = -1
+    position: int = 0
+    offset: int = 0
 
 
 class PartitionLog(PartitionView):
@@ -97,7 +91,7 @@ class PartitionLog(PartitionView):
         self._written: list[PlacedBatch] = []  # written and not committed
         self._tentative: dict[int, ProducerState] = {}
         self._sync_failed = False  # the last segment is not synced again
-        self._is_torn = False  # a write or sync has failed, and the failure is not handled yet
+        self.is_torn = False  # a write or sync has failed; otherwise only space or a new file was lacking
         self._keeps_tail = False  # the last segment has whole batches behind a torn one
         self.synced_position, self.synced_offset = HEADER_BYTES, 0
         self._lost: _SegmentPlace | None = None  # the last segment, while its file is missing
@@ -148,14 +142,10 @@ class PartitionLog(PartitionView):
         if segments:
             self.publish()
             if head is None or head.segment != segments[-1].base_offset:
-                self._keep_head()
-
-    def _keep_head(self) -> None:
-        """Make the head of a segment durable before anything is appended to the segment."""
-        try:
-            self._heads.sync()
-        except OSError as exc:
-            self.fail(exc)
+                try:  # before anything is appended to the segment
+                    self._heads.sync()
+                except OSError as exc:
+                    self.fail(exc)
 
     def _recover_last(self, last: Segment, head: PartitionHead | None) -> int:
         """Find the end of the last segment and sync it; return the end of offsets that may be assigned."""
@@ -315,9 +305,9 @@ class PartitionLog(PartitionView):
                 wanted = max(self._position + size, min(self._allocated + step, self._settings.segment_bytes))
                 file.allocate(wanted)
                 self._allocated = wanted
-            self._is_torn = True
+            self.is_torn = True
             file.write(self._position, pieces)
-            self._is_torn = False
+            self.is_torn = False
         self._position += size
         self._written += batches
         points.reach(WRITTEN)
@@ -328,7 +318,7 @@ class PartitionLog(PartitionView):
             try:
                 file.sync()
             except OSError:
-                self._sync_failed = self._is_torn = True
+                self._sync_failed = self.is_torn = True
                 raise
 
     def commit(self, *, synced: bool) -> None:
@@ -391,10 +381,7 @@ class PartitionLog(PartitionView):
             self._reserved = wanted
 
     def skip_to(self, offset: int) -> None:
-        """Never assign an offset below this one, also after a crash; the next append begins a new segment.
-
-        Raises OSError.
-        """
+        """Never assign an offset below this one, even after a crash; a new segment begins. Raises OSError."""
         disk, folder = self.files.disk, self.folder.path
         if offset > self._reserved:
             offset = max(offset, read_reservation(disk, folder))
@@ -405,11 +392,6 @@ class PartitionLog(PartitionView):
             self.next_offset, self._must_roll = offset, True
 
     # -- failing
-
-    @property
-    def is_untouched(self) -> bool:
-        """Whether all written bytes are whole and may be synced: only space or a new file was lacking."""
-        return not self._is_torn
 
     def refuse(self, exc: OSError, base: int) -> Error:
         """Refuse from now on; nothing was written from this offset on, so it is assigned next."""
@@ -424,7 +406,7 @@ class PartitionLog(PartitionView):
             self._keep_synced()
             self._position = self.last.end_position
             self.files.forget(self.last.path)
-        self._is_torn = False
+        self.is_torn = False
         return self._refused(exc)
 
     def _refused(self, exc: OSError) -> Error:
@@ -458,7 +440,7 @@ class PartitionLog(PartitionView):
         last = self.last
         self.end, self._producers = self.synced_offset, None  # before the segment's own end
         last.end_position, last.end_offset = self.synced_position, self.synced_offset
-        last.forget_index()
+        last.known_index = None  # the segment now ends earlier
         self._changes += 1  # makes readers reload the segments
         self.publish()
 
@@ -473,20 +455,11 @@ class PartitionLog(PartitionView):
     def roll(self) -> None:
         """Begin a new segment at the next offset, after syncing the old one. Raises OSError."""
         disk, old = self.files.disk, self.segments[-1] if self.segments else None
-        header = SegmentHeader(
-            self.folder.topic,
-            self.folder.partition,
-            self.next_offset,
-            self.leader_epoch,
-            created_ms=self._clock.now_ms(),
-        )
-        before = self._lost
-        if before is None and old is not None:
+        before = self._lost or _SegmentPlace()
+        if self._lost is None and old is not None:
             before = _SegmentPlace(old.base_offset, old.end_position, old.end_offset)
-        if before is not None:
-            header = header._replace(
-                before_base=before.base, before_position=before.position, before_offset=before.offset
-            )
+        topic, number, now_ms = self.folder.topic, self.folder.partition, self._clock.now_ms()
+        header = SegmentHeader(topic, number, self.next_offset, self.leader_epoch, 0, now_ms, *before)
         path = self.folder.segment_path(self.next_offset)
         if old is not None and old.path == path:  # the old one is new itself: no offset was assigned since
             self._must_roll = False
@@ -501,7 +474,7 @@ class PartitionLog(PartitionView):
         _make_segment(self.files, path, header)
         points.reach(ROLL_MADE)
         new = Segment(self.files, path, header, self._settings.index_bytes)
-        new.index = SparseIndex(self._settings.index_bytes)
+        new.known_index = SparseIndex(self._settings.index_bytes)
         self._begin(new)
         points.reach(ROLL_CLOSED)
         if old is not None:

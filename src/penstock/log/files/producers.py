@@ -1,25 +1,43 @@
 """The producers of a partition and their transactions, derived from its batches alone.
 
-It keeps the last five batches of each producer, to recognise repetitions; the open transactions, and the
-aborted ones. State changes only when a batch is committed to the log (`note`), so a refused or torn batch
-leaves no trace. It is rebuilt from the newest snapshot and the headers of the batches behind it; a snapshot
-beyond the end belongs to a lost history and is ignored (`snapshots.py`). A producer that has been silent for
-long is forgotten, as in Kafka, unless it has an open transaction; if there are too many producers, the
-longest silent ones are forgotten.
+It keeps the last five batches of each producer, to recognise repetitions; the open transactions, and the aborted ones.
+State changes only when a batch is committed to the log (`note`), so a refused or torn batch leaves no trace. It is
+rebuilt from the newest snapshot and the headers of the batches behind it; a snapshot beyond the end belongs to a lost
+history and is ignored. A producer that has been silent for long is forgotten, as in Kafka, unless it
+has an open transaction; if there are too many producers, the longest silent ones are forgotten.
+
+The file `<offset>.snapshot` holds the state after the batches before that offset, as JSON behind a checksum, so that a
+restart does not read the whole log:
+
+| bytes | field   | meaning                                        |
+|-------|---------|------------------------------------------------|
+| 0-7   | magic   | `PENSTSNP`                                     |
+| 8-11  | crc     | CRC32C of the rest                             |
+| 12-   | content | JSON: `Snapshot`, below                        |
+
+Written when a segment is closed and at a clean stop, under another name and renamed. Crash: a snapshot that is torn,
+damaged or beyond the recovered end is ignored; an older one, or the whole log, gives the same state.
 """
 
+import struct
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable
 from operator import attrgetter
+from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+
 from penstock.errors import InvalidTransaction
-from penstock.wire.kafka.control_batch import Marker
-from penstock.wire.kafka.record_batch import NO_PRODUCER, NO_SEQUENCE, UNKNOWN_CRC, BatchHeader
+from penstock.wire.kafka.record_batch import NO_PRODUCER, NO_SEQUENCE, UNKNOWN_CRC, BatchHeader, Marker, crc32c
 
 from ..repetition import REMEMBERED, repeated_batch
+from .disk import Disk, read_whole, write_whole
 
+SNAPSHOT_SUFFIX = ".snapshot"
+_MAGIC = b"PENSTSNP"
+_HEAD = struct.Struct(">8sI")
 _last_offset = attrgetter("last_offset")
 
 
@@ -36,8 +54,7 @@ class SentBatch(NamedTuple):
 class AbortedTransaction(NamedTuple):
     """An aborted transaction: readers skip its producer's records in this range.
 
-    `stable`: the last stable offset when the marker was written; transactions that end later begin at it or
-    behind.
+    `stable`: the last stable offset when the marker was written; transactions that end later begin at it or behind.
     """
 
     producer_id: int
@@ -75,10 +92,7 @@ class ProducerState:
 
 
 def following_state(known: ProducerState | None, header: BatchHeader, heard_ms: int = 0) -> ProducerState:
-    """Return the state of a producer after one more of its batches, data or marker.
-
-    The header has the checksum as sent, or UNKNOWN_CRC.
-    """
+    """Return the state after one more batch, data or marker; its header has the checksum as sent, or UNKNOWN_CRC."""
     opened = None if known is None else known.opened
     if known is None or header.producer_epoch > known.epoch:
         state = ProducerState(header.producer_epoch, (), opened)
@@ -233,6 +247,73 @@ class Producers:
         gone = {id for _, id in sorted(silent)[: max(0, len(silent) - kept)]}
         self.states = {id: each for id, each in self.states.items() if id not in gone}
 
-    def forget_batches(self) -> None:
-        """Forget the state that only a writer needs: a reader needs the open transactions."""
-        self.states = {id: each for id, each in self.states.items() if each.opened is not None}
+
+class Snapshot(msgspec.Struct):
+    """The state after the batches before `offset`.
+
+    `producers`: id, epoch, open since, time of its last record, time of its last batch here, batches.
+    """
+
+    offset: int
+    producers: list[tuple[int, int, int | None, int, int, list[SentBatch]]]
+    aborted: list[AbortedTransaction]
+    undecided: list[UndecidedTransaction]
+
+
+_decode = msgspec.json.Decoder(Snapshot).decode
+
+
+def snapshot_name(offset: int) -> str:
+    """Return the file name."""
+    return f"{offset:020}{SNAPSHOT_SUFFIX}"
+
+
+def write_snapshot(disk: Disk, folder: Path, producers: Producers) -> None:
+    """Write the present state, and remove all snapshots but the last two."""
+    rows = [
+        (id, each.epoch, each.opened, each.last_ms, each.heard_ms, list(each.batches))
+        for id, each in producers.states.items()
+    ]
+    state = Snapshot(producers.offset, rows, producers.aborted, producers.undecided)
+    content = msgspec.json.encode(state)
+    write_whole(disk, folder / snapshot_name(producers.offset), _HEAD.pack(_MAGIC, crc32c(content)) + content)
+    for offset in snapshot_offsets(disk, folder)[:-2]:
+        disk.remove(folder / snapshot_name(offset))
+
+
+def newest_snapshot(disk: Disk, folder: Path, end: int) -> Producers:
+    """Return the state of the newest usable snapshot at or before an end; empty if there is none."""
+    for offset in reversed(snapshot_offsets(disk, folder)):
+        if offset <= end:
+            found = _read(disk, folder / snapshot_name(offset), offset)
+            if found is not None:
+                return found
+    return Producers()
+
+
+def snapshot_offsets(disk: Disk, folder: Path) -> list[int]:
+    """Return the offsets of the snapshots in a folder."""
+    stems = [name.removesuffix(SNAPSHOT_SUFFIX) for name in disk.names(folder) if name.endswith(SNAPSHOT_SUFFIX)]
+    return sorted(int(each) for each in stems if each.isdecimal())
+
+
+def _read(disk: Disk, path: Path, offset: int) -> Producers | None:
+    content = read_whole(disk, path)
+    if content is None or len(content) < _HEAD.size:
+        return None
+    magic, crc = _HEAD.unpack_from(content)
+    if magic != _MAGIC or crc32c(content[_HEAD.size :]) != crc:
+        return None
+    try:
+        found = _decode(content[_HEAD.size :])
+    except msgspec.MsgspecError:
+        return None
+    if found.offset != offset:
+        return None
+    producers = Producers()
+    producers.offset, producers.undecided = offset, found.undecided
+    for id, epoch, opened, last_ms, heard_ms, batches in found.producers:
+        producers.put(id, ProducerState(epoch, batches, opened, last_ms, heard_ms))
+    for each in found.aborted:
+        producers.add_aborted(each)
+    return producers

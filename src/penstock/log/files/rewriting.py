@@ -15,16 +15,15 @@ from uuid import uuid4
 from penstock import points
 from penstock.errors import Damaged
 from penstock.model.limits import ERASED
-from penstock.wire.kafka.buffer import Buffer
+from penstock.wire.kafka import Buffer
 from penstock.wire.kafka.record_batch import BatchHeader, Compression, place_batch, read_header
-from penstock.wire.kafka.records import NewRecord, decode_records, encode_records, resealed
+from penstock.wire.kafka.records import decode_records, encode_records, resealed
 
 from ..entry import Content
 from ..kafka_form import kafka_headers
 from .disk import BESIDE
 from .partition import PartitionLog
-from .segment import Segment
-from .segment_header import HEADER_BYTES
+from .segment import HEADER_BYTES, Segment
 from .tail import whole_until
 
 REWRITTEN = points.declare("rewriting.written", "A rewritten segment is on disk beside the old one.")
@@ -36,20 +35,14 @@ BatchChange = Callable[
 
 
 def rewrite(partition: PartitionLog, segment: Segment, change: BatchChange) -> Segment:
-    """Rewrite a closed segment batch by batch and return the new one, swapped in.
-
-    Runs in the writer's thread. Raises Damaged, OSError; then nothing has changed.
-    """
+    """Rewrite a closed segment, in the writer's thread; return the new one. Raises Damaged, OSError."""
     new = write_beside(partition, segment, (_changed(*each[1:], change) for each in segment.batches()))
     swap(partition, segment, new)
     return new
 
 
 def write_beside(partition: PartitionLog, segment: Segment, batches: Iterable[Buffer]) -> Segment:
-    """Write the new file of a segment beside the old one, durable and verified.
-
-    From any thread. Raises Damaged, OSError; then no new file is left.
-    """
+    """Write a segment's new file, durable and verified. From any thread. Raises Damaged, OSError; then none is left."""
     files = partition.files
     # A unique name: an erasure and a pass of upkeep may rewrite the same segment at once.
     beside = segment.path.with_suffix(f".{uuid4().hex}{BESIDE}")
@@ -107,10 +100,7 @@ def _changed(header: BatchHeader, batch: memoryview, change: BatchChange) -> Buf
 
 
 def erase(partition: PartitionLog, offsets: Collection[int], owner: str | None) -> int:
-    """Erase the records at some offsets and return how many. Runs in the writer's thread.
-
-    Raises Damaged, OSError.
-    """
+    """Erase the records at some offsets and return how many. Runs in the writer's thread. Raises Damaged, OSError."""
     wanted = _erasable(partition, offsets, owner)
     if not wanted:
         return 0
@@ -140,10 +130,8 @@ def _erased(ids: Mapping[int, str], header: BatchHeader, batch: memoryview) -> b
         return None
     records = []
     for each in decode_records(batch):
-        delta = each.offset - header.base_offset
         if each.offset in ids:
             content = Content(ids[each.offset], None, ERASED, None, None, each.timestamp_ms)
-            records.append(NewRecord(delta, each.timestamp_ms, None, None, kafka_headers(content)))
-        else:
-            records.append(NewRecord(delta, each.timestamp_ms, each.key, each.value, each.headers))
-    return resealed(header, encode_records(records, codec=Compression(header.codec)))
+            each = each._replace(key=None, value=None, headers=kafka_headers(content))
+        records.append(each)
+    return resealed(header, encode_records(records, header.base_offset, codec=Compression(header.codec)))

@@ -24,14 +24,13 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 import mmh3
-from fastcrc.crc32 import iscsi as crc32c
 
 from penstock.errors import Damaged
 from penstock.model.partition import partition_for
 
 from ..contract import OffsetRange, Position, Search, Topic
 from ..entry import Entry
-from .disk import read_whole, write_whole
+from .disk import read_whole, with_crc, without_crc, write_whole
 from .index import SegmentEnd
 from .partition_view import PartitionView
 from .segment import Segment
@@ -44,7 +43,6 @@ logger = logging.getLogger("penstock.files")
 SUFFIX = ".filter"
 _MAGIC = b"PENSTFLT"
 _HEAD = struct.Struct(">8sqIIqq")
-_CRC = struct.Struct(">I")
 _HASHES = 7
 _BITS_PER_NAME = 10  # about 1 % false positives
 
@@ -69,36 +67,35 @@ class SegmentFilter:
         bits = bytearray(max(8, len(names) * _BITS_PER_NAME // 8 + 1))
         size = len(bits) * 8
         for name in names:
-            first, step = mmh3.hash64(name, signed=False)
-            for turn in range(_HASHES):
-                place = (first + turn * step) % size
+            for place in _places(name, _HASHES, size):
                 bits[place >> 3] |= 1 << (place & 7)
         return cls(bytes(bits))
 
     def may_hold(self, kind: NameKind, name: bytes) -> bool:
         """Return False if the segment certainly does not hold the name."""
-        first, step = mmh3.hash64(kind.value + name, signed=False)
-        size = len(self._bits) * 8
-        for turn in range(self._hashes):
-            place = (first + turn * step) % size
-            if not self._bits[place >> 3] & 1 << (place & 7):
-                return False
-        return True
+        places = _places(kind.value + name, self._hashes, len(self._bits) * 8)
+        return all(self._bits[place >> 3] & 1 << (place & 7) for place in places)
 
     def encode(self, end: SegmentEnd) -> bytes:
         """Encode it as the bytes of its file."""
         head = _HEAD.pack(_MAGIC, end.base_offset, end.generation, self._hashes, end.position, end.offset)
-        return head + self._bits + _CRC.pack(crc32c(head + self._bits))
+        return with_crc(head + self._bits)
 
     @classmethod
     def decode(cls, content: bytes, end: SegmentEnd) -> "SegmentFilter | None":
         """Return the filter of a file; None if it is damaged, or of another segment end."""
-        if len(content) <= _HEAD.size + 4 or _CRC.unpack(content[-4:])[0] != crc32c(content[:-4]):
+        body = without_crc(content)
+        if body is None or len(body) <= _HEAD.size:
             return None
-        magic, base, generation, hashes, position, offset = _HEAD.unpack_from(content)
+        magic, base, generation, hashes, position, offset = _HEAD.unpack_from(body)
         if magic != _MAGIC or SegmentEnd(base, generation, position, offset) != end:
             return None
-        return cls(content[_HEAD.size : -4], hashes)
+        return cls(body[_HEAD.size :], hashes)
+
+
+def _places(name: bytes, hashes: int, size: int) -> Iterator[int]:
+    first, step = mmh3.hash64(name, signed=False)
+    return ((first + turn * step) % size for turn in range(hashes))
 
 
 def may_hold(view: PartitionView, segment: Segment, kind: NameKind, name: bytes) -> bool:
@@ -159,8 +156,7 @@ def find_id(
         if partition not in (None, number):
             continue
         start, end = bounds[number]
-        low = start if walk is None else max(start, end - walk)
-        low = low if since_ms is None or walk is None else begins[number]
+        low = start if walk is None else begins.get(number, max(start, end - walk))
         high = end if walk is None else min(end, low + walk)
         cut |= high < end or (since_ms is None and low > start)
         gone |= start > 0 and (since_ms is None or begins[number] == start)
@@ -196,7 +192,6 @@ def owned(view: PartitionView, owner: str) -> Iterator[Entry]:
 
 
 def _matching(view: PartitionView, low: int, high: int, kind: NameKind, name: bytes) -> Iterator[Entry]:
-    """Yield all records of the segments that may hold a name."""
     for segment in _segments(view, low, high):
         if may_hold(view, segment, kind, name):
             yield from view.entries(max(low, segment.base_offset), min(high, segment.end_offset))

@@ -8,6 +8,29 @@ the one before ended, all with the header's leader epoch. So every bit is checke
 own checksum, and the fields that it leaves out (offset, epoch, length) by this chain. Safety: readers in any
 thread; the one writer raises `end_position` and `end_offset` after the sync.
 Crash: bytes behind `end_position` are void. The bytes before it never change.
+
+The first 128 bytes are its identity, and the end of the segment before it:
+
+| bytes   | field           | meaning                                                                |
+|---------|-----------------|------------------------------------------------------------------------|
+| 0-7     | magic           | `PENSTSEG`                                                             |
+| 8-9     | version         | 1                                                                      |
+| 10-11   | flags           | 0                                                                      |
+| 12-15   | partition       |                                                                        |
+| 16-31   | topic           | the topic's UUID                                                       |
+| 32-39   | base_offset     | the offset of its first record; also the file's name                   |
+| 40-43   | leader_epoch    | the epoch of every batch in it                                         |
+| 44-47   | generation      | number of its rewrites: erasure, compaction, compression               |
+| 48-55   | created_ms      | time of creation                                                       |
+| 56-63   | before_base     | base offset of the segment before it; -1: none                         |
+| 64-71   | before_position | where that one ends: its last synced byte; bytes behind it are void    |
+| 72-79   | before_offset   | the offset after its last record                                       |
+| 80-87   | end_position    | its own end, if it was rewritten; else 0                               |
+| 88-95   | end_offset      | likewise                                                               |
+| 96-123  |                 | zero                                                                   |
+| 124-127 | crc             | CRC32C of bytes 0-123                                                  |
+
+A header is synced before the first batch of its segment is written, and never changes.
 """
 
 import struct
@@ -15,25 +38,62 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, NoReturn
-
-from fastcrc.crc32 import iscsi as crc32c
+from uuid import UUID
 
 from penstock.errors import Damaged, InvalidBatch
-from penstock.wire.kafka.record_batch import CRC_START, LENGTH_END, MAGIC, BatchHeader, check_batch, read_header
+from penstock.wire.kafka.record_batch import CRC_START, LENGTH_END, MAGIC, BatchHeader, check_batch, crc32c, read_header
 from penstock.wire.kafka.record_batch import HEADER as BATCH_HEADER
 from penstock.wire.kafka.record_batch import HEADER_BYTES as BATCH_HEADER_BYTES
 
-from .disk import DiskFile
+from .disk import DiskFile, with_crc, without_crc
 from .index import SegmentEnd, SparseIndex
 from .open_files import OpenFiles
-from .segment_header import HEADER_BYTES, SegmentHeader, decode_header
 
+HEADER_BYTES = 128
+VERSION = 1
+_MAGIC = b"PENSTSEG"
+_FIELDS = struct.Struct(">8sHHI16sqiIqqqqqq28x")
 SUFFIX = ".log"
 CHUNK_BYTES = 1 << 20
 _FRONT = struct.Struct(">qiibIhi")  # of a batch: from its base offset to its last offset delta
 _START = struct.Struct(">ib")  # of a batch: leader epoch and magic
 _MOST_CACHED = 5 << 18  # bytes; clients usually ask for 1 MB of a partition
 _SIGN_AT = 12  # their position in a batch
+
+
+class SegmentHeader(NamedTuple):
+    """The header of a segment."""
+
+    topic: UUID
+    partition: int
+    base_offset: int
+    leader_epoch: int = 0
+    generation: int = 0
+    created_ms: int = 0
+    before_base: int = -1
+    before_position: int = 0
+    before_offset: int = 0
+    end_position: int = 0
+    end_offset: int = 0
+
+    def encode(self) -> bytes:
+        """Encode it as bytes."""
+        topic, partition, *rest = self
+        return with_crc(_FIELDS.pack(_MAGIC, VERSION, 0, partition, topic.bytes, *rest))
+
+
+def decode_header(content: bytes) -> SegmentHeader | str:
+    """Decode a header, or return the reason why it cannot be decoded."""
+    if len(content) < HEADER_BYTES:
+        return f"it has {len(content)} bytes, and its header alone {HEADER_BYTES}"
+    if not any(content[:HEADER_BYTES]):
+        return "its header was never written"
+    if without_crc(content[:HEADER_BYTES]) is None:
+        return "the checksum of its header is wrong"
+    magic, version, _, partition, topic, *rest = _FIELDS.unpack_from(content)
+    if magic != _MAGIC or version != VERSION:
+        return f"it is no segment of version {VERSION}"
+    return SegmentHeader(UUID(bytes=topic), partition, *rest)
 
 
 class BatchPiece(NamedTuple):
@@ -50,7 +110,7 @@ class Segment:
         self.files, self.path, self.header = files, path, header
         self.end_position, self.end_offset = HEADER_BYTES, header.base_offset
         self._index_bytes = index_bytes
-        self._index: SparseIndex | None = None
+        self.known_index: SparseIndex | None = None  # None: to be loaded or built when needed
 
     @property
     def base_offset(self) -> int:
@@ -72,23 +132,9 @@ class Segment:
     @property
     def index(self) -> SparseIndex:
         """Its index, from its file or made from the batches."""
-        if self._index is None:
-            self._index = self._loaded() or self._made()
-        return self._index
-
-    @index.setter
-    def index(self, index: SparseIndex) -> None:
-        """Set an index that is known already."""
-        self._index = index
-
-    @property
-    def is_indexed(self) -> bool:
-        """Whether its index is in memory."""
-        return self._index is not None
-
-    def forget_index(self) -> None:
-        """Drop the index, to be rebuilt when needed: the segment now ends earlier."""
-        self._index = None
+        if self.known_index is None:
+            self.known_index = self._loaded() or self._made()
+        return self.known_index
 
     @property
     def index_path(self) -> Path:
@@ -116,13 +162,13 @@ class Segment:
 
     def is_cached(self, offset: int, max_bytes: int) -> bool:
         """Return whether `read` would find its bytes in memory, and not very many of them."""
-        if self._index is None:
+        if self.known_index is None:
             return False
-        mark = self._index.before(offset)
+        mark = self.known_index.before(offset)
         if mark is None:
             return True
         size = min(max_bytes + self._index_bytes + BATCH_HEADER_BYTES, self.end_position - mark.position)
-        following = next(islice(self._index.marks(offset), 1, None), None)
+        following = next(islice(self.known_index.marks(offset), 1, None), None)
         until = self.end_position if following is None else following.position
         if max(size, until - mark.position) > _MOST_CACHED:  # so far apart stand marks of a large batch
             return False
@@ -160,7 +206,7 @@ class Segment:
                         break
                     resumed = self.resync(position + at + 1, expected)
                     if resumed is None or resumed[1] > offset:
-                        self.header_at(chunk, at, position, expected)
+                        self._header(chunk, at, position, expected)
                         raise Damaged(self.name, position + at, expected, "a batch that does not follow")
                     return self._read_from(resumed, offset, max_bytes, until)
                 if following <= offset:
@@ -189,10 +235,7 @@ class Segment:
         return BatchPiece(chunk[first:at], expected)
 
     def place_before(self, offset: int) -> tuple[int, int]:
-        """Return position and offset of a batch at or before an offset: a mark, or the first position.
-
-        A rebuilt index has no mark for a damaged first batch.
-        """
+        """Return position and offset of a batch at or before an offset: a mark, or the first position without one."""
         mark = self.index.before(offset)
         return (HEADER_BYTES, self.base_offset) if mark is None else (mark.position, mark.offset)
 
@@ -236,10 +279,7 @@ class Segment:
                 place = self.resync(place[0] + 1, place[1])
 
     def headers(self, position: int = HEADER_BYTES, offset: int | None = None) -> Iterator[tuple[int, BatchHeader]]:
-        """Yield position and header of the batches from a place on; their records are not checked.
-
-        Raises Damaged where the chain of offsets breaks.
-        """
+        """Yield position and header of the batches from a place on, records unchecked. Raises Damaged."""
         expected = self.base_offset if offset is None else offset
         with self.files.use(self.path) as file:
             while position < self.end_position:
@@ -247,8 +287,6 @@ class Segment:
                 at = 0
                 while at + BATCH_HEADER_BYTES <= len(chunk):
                     header = self._header(chunk, at, position, expected)
-                    if isinstance(header, Damaged):
-                        raise header
                     yield position + at, header
                     at += header.size
                     expected = header.next_offset
@@ -273,15 +311,8 @@ class Segment:
             position += at
             expected = piece.next_offset
 
-    def header_at(self, chunk: bytes | memoryview, at: int, base: int, expected: int) -> BatchHeader:
+    def _header(self, chunk: bytes | memoryview, at: int, base: int, expected: int) -> BatchHeader:
         """Return the header at a place of a chunk if it continues the chain. Raises Damaged."""
-        found = self._header(chunk, at, base, expected)
-        if isinstance(found, Damaged):
-            raise found
-        return found
-
-    def _header(self, chunk: bytes | memoryview, at: int, base: int, expected: int) -> BatchHeader | Damaged:
-        """Return the header at a place if it continues the chain, else the damage."""
         header = BatchHeader._make(BATCH_HEADER.unpack_from(chunk, at))
         if header.base_offset != expected:
             why = f"a batch begins at offset {header.base_offset}"
@@ -293,7 +324,7 @@ class Segment:
             why = f"a batch ends at offset {header.last_offset}"
         else:
             return header
-        return Damaged(self.name, base + at, expected, why)
+        raise Damaged(self.name, base + at, expected, why)
 
     def present(self) -> "Segment | None":
         """Return the segment of the present file: itself, or its rewritten form. None if the file is gone."""
@@ -310,10 +341,7 @@ class Segment:
         return new
 
     def resync(self, position: int, offset: int, end: tuple[int, int] | None = None) -> tuple[int, int] | None:
-        """Return position and offset of the first whole batch behind damage, if any.
-
-        `end`: bounds of position and offset; by default those of the segment.
-        """
+        """Return position and offset of the first whole batch behind damage. `end`: bounds, else the segment's."""
         sign = _START.pack(self.header.leader_epoch, MAGIC)
         until, end_offset = end or (self.end_position, self.end_offset)
         with self.files.use(self.path) as file:

@@ -29,10 +29,11 @@ import struct
 from pathlib import Path
 
 import msgspec
-from fastcrc.crc32 import iscsi as crc32c
+
+from penstock.wire.kafka.record_batch import crc32c
 
 from ..contract import Compaction
-from .disk import Disk, read_whole, write_whole
+from .disk import Disk, read_whole, with_crc, without_crc, write_whole
 
 
 def encode_checked(line: bytes) -> bytes:
@@ -59,10 +60,7 @@ class DirectoryIdentity(msgspec.Struct, frozen=True):
 
 
 def read_identity(disk: Disk, folder: Path) -> DirectoryIdentity | None:
-    """Return the content of the file; None if it does not exist.
-
-    Raises msgspec.MsgspecError for a damaged file.
-    """
+    """Return the content of the file; None if it does not exist. Raises msgspec.MsgspecError for a damaged file."""
     content = read_whole(disk, folder / IDENTITY)
     return None if content is None else msgspec.json.decode(content, type=DirectoryIdentity)
 
@@ -106,8 +104,7 @@ def write_policy(disk: Disk, folder: Path, policy: Compaction | None) -> None:
 
 RESERVED = "reserved"
 _OFFSET = struct.Struct(">q")
-_CRC = struct.Struct(">I")
-_COPY_BYTES = _OFFSET.size + _CRC.size
+_COPY_BYTES = _OFFSET.size + 4  # with its checksum
 
 logger = logging.getLogger("penstock.files")
 
@@ -118,8 +115,7 @@ def write_reservation(disk: Disk, folder: Path, offset: int) -> None:
         disk.make_folder(folder)
         disk.sync_folder(folder.parent)
         disk.sync_folder(folder.parent.parent)  # the topic's own folder may be new, too
-    body = _OFFSET.pack(offset)
-    write_whole(disk, folder / RESERVED, (body + _CRC.pack(crc32c(body))) * 2)
+    write_whole(disk, folder / RESERVED, with_crc(_OFFSET.pack(offset)) * 2)
 
 
 def read_reservation(disk: Disk, folder: Path) -> int:
@@ -134,9 +130,8 @@ def read_reservation(disk: Disk, folder: Path) -> int:
 
 
 def _decoded(copy: bytes) -> int:
-    if len(copy) != _COPY_BYTES or _CRC.unpack(copy[8:])[0] != crc32c(copy[:8]):
-        return -1
-    return int(_OFFSET.unpack(copy[:8])[0])
+    body = without_crc(copy)
+    return int(_OFFSET.unpack(body)[0]) if body is not None and len(body) == _OFFSET.size else -1
 
 
 SHORTENED = "shortened"
@@ -148,21 +143,18 @@ def write_shortened(disk: Disk, folder: Path, low: int, high: int) -> None:
     known = read_shortened(disk, folder)
     if known is not None:
         low, high = min(low, known[0]), max(high, known[1])
-    body = _RANGE.pack(low, high)
-    write_whole(disk, folder / SHORTENED, body + _CRC.pack(crc32c(body)))
+    write_whole(disk, folder / SHORTENED, with_crc(_RANGE.pack(low, high)))
 
 
 def read_shortened(disk: Disk, folder: Path) -> tuple[int, int] | None:
-    """Return the range of lost offsets, its end exclusive; None if there is no loss.
-
-    A damaged file shows a loss of unknown extent: it then concerns all groups.
-    """
+    """Return the range of lost offsets; None without a loss. If damaged, the extent is unknown: all groups."""
     content = read_whole(disk, folder / SHORTENED)
     if content is None:
         return None
-    if len(content) != _RANGE.size + _CRC.size or _CRC.unpack(content[16:])[0] != crc32c(content[:16]):
+    body = without_crc(content)
+    if body is None or len(body) != _RANGE.size:
         return -1, (1 << 63) - 1
-    low, high = _RANGE.unpack(content[:16])
+    low, high = _RANGE.unpack(body)
     return int(low), int(high)
 
 

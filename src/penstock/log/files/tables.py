@@ -27,8 +27,7 @@ from penstock.database.sqlite.dialect import SqliteConnection, SqliteDialect
 from penstock.database.statements import statement
 from penstock.errors import StoreDamaged
 
-from .disk import FOLDER_MODE
-from .lock import writer_pid
+from .disk import FOLDER_MODE, writer_pid
 from .write_ahead import write_ahead_damage
 
 NAME = "penstock.db"
@@ -128,7 +127,6 @@ def _schema_damage(facts: dict[str, str], texts: Iterable[Row]) -> str | None:
 
 
 def _schema_mark(version: int, texts: Iterable[Row]) -> str:
-    """Return the checksum entry for table definitions of a schema version."""
     whole = "\n".join(f"{name} {text}" for name, text in texts)
     return f"{version} {crc32c(whole.encode()):08x}"
 
@@ -156,5 +154,4 @@ class TablesDialect(SqliteDialect):
         return super().connect()
 
     def missing_file(self) -> str | None:
-        """Return the path if the file does not exist."""
         return None if os.path.exists(self.path) else self.path

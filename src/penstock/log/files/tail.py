@@ -1,10 +1,9 @@
 """Finds the end of an unclosed segment: which of its last bytes are valid, torn or damaged.
 
-A batch is torn if some of its sectors never reached the disk. Such sectors are zero, because every byte of a
-segment is written once, into zeroed space; so a broken batch without a zero sector was once whole and is
-damaged. It also counts as damaged if the synced position of the segment is unknown: all of it may have been
-acknowledged then. Batches behind damage stay valid; nothing is cut, and no offset that may have been assigned
-is reused.
+A batch is torn if some of its sectors never reached the disk. Such sectors are zero, because every byte of a segment is
+written once, into zeroed space; so a broken batch without a zero sector was once whole and is damaged. It also counts
+as damaged if the synced position of the segment is unknown: all of it may have been acknowledged then. Batches behind
+damage stay valid; nothing is cut, and no offset that may have been assigned is reused.
 """
 
 import struct
@@ -14,8 +13,7 @@ from penstock.errors import InvalidBatch
 from penstock.wire.kafka.record_batch import HEADER_BYTES as BATCH_HEADER_BYTES
 from penstock.wire.kafka.record_batch import MAGIC, BatchHeader, check_batch, read_header
 
-from .segment import CHUNK_BYTES, Segment
-from .segment_header import HEADER_BYTES
+from .segment import CHUNK_BYTES, HEADER_BYTES, Segment
 
 SECTOR_BYTES = 512  # written by a disk whole or not at all
 _ZEROS = bytes(CHUNK_BYTES)
@@ -67,7 +65,9 @@ def _sound_behind(segment: Segment, place: tuple[int, int]) -> tuple[int, tuple[
     first, last = -1, place
     while True:
         header = _plausible(segment, last)
-        found = None if header is None else _batch_at(segment, *_after(last, header))
+        found = None if header is None else _after(last, header)
+        if found is not None and whole_until(segment, *found, most=1)[0] == found[0]:
+            found = None  # no whole batch begins there
         found = found or segment.resync(last[0] + 1, last[1], (_NO_END, _NO_END))
         if found is None:
             return None if first < 0 else (first, last)
@@ -94,11 +94,6 @@ def _plausible(segment: Segment, place: tuple[int, int]) -> BatchHeader | None:
         except InvalidBatch:
             return None
     return header
-
-
-def _batch_at(segment: Segment, position: int, offset: int) -> tuple[int, int] | None:
-    """Return the place if a whole batch begins there."""
-    return (position, offset) if whole_until(segment, position, offset, most=1)[0] > position else None
 
 
 def _may_be_unwritten(segment: Segment, start: int, stop: int) -> bool:

@@ -11,7 +11,8 @@ from functools import partial
 
 from penstock import points
 from penstock.errors import Damaged
-from penstock.wire.kafka.buffer import Buffer
+from penstock.wire.kafka import Buffer
+from penstock.wire.kafka.records import compressed
 
 from ..contract import Compaction, OffsetRange
 from .compaction import (
@@ -25,7 +26,7 @@ from .compaction import (
     planned,
     write_compacted,
 )
-from .compression import CHOSEN, cold_segments, compressed_batches, is_worth_it
+from .compression import CHOSEN, cold_segments, is_worth_it
 from .disk import write_whole
 from .partition import PartitionLog
 from .rewriting import swap, write_beside
@@ -82,8 +83,11 @@ class Upkeep:
         for segment in closed_segments(partition, plan.until):
             keep_until_ms = _closed_ms(partition, segment, now_ms) + policy.tombstone_ms
             work = SegmentCompaction(partition, segment, plan, drop_tombstones=keep_until_ms <= now_ms)
-            if not self._compact_one(writer, partition, segment, work):
-                return  # the next pass starts over
+            self._room -= segment.end_position
+            if work.changes():
+                if not self._rewrite(writer, partition, segment, work.batches()):
+                    return  # it no longer exists; the next pass starts over
+                points.reach(SEGMENT_DONE)
             removed += work.removed
             if work.tombstones:
                 due_ms = keep_until_ms if due_ms < 0 else min(due_ms, keep_until_ms)
@@ -92,17 +96,6 @@ class Upkeep:
         points.reach(NOTED)
         if removed:
             logger.info("%s: removed %s replaced records", partition.folder.path, removed)
-
-    def _compact_one(
-        self, writer: LogWriter, partition: PartitionLog, segment: Segment, work: SegmentCompaction
-    ) -> bool:
-        """Rewrite one segment if records are removed from it; return False if it no longer exists."""
-        self._room -= segment.end_position
-        if work.changes():
-            if not self._rewrite(writer, partition, segment, work.batches()):
-                return False
-            points.reach(SEGMENT_DONE)
-        return True
 
     # -- compression
 
@@ -117,7 +110,8 @@ class Upkeep:
             if is_worth_it(segment):
                 points.reach(CHOSEN)
                 self._room -= segment.end_position
-                if not self._rewrite(writer, partition, segment, compressed_batches(segment)):
+                batches = (compressed(header, batch) for _, header, batch in segment.batches())
+                if not self._rewrite(writer, partition, segment, batches):
                     continue
                 known = str(segment.path), segment.header.generation + 1
             self._left_alone.add(known)

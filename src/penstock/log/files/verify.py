@@ -16,22 +16,19 @@ import msgspec
 
 from penstock.errors import Damaged, FileUnreadable, InvalidBatch
 from penstock.wire.kafka.record_batch import HEADER_BYTES as BATCH_HEADER_BYTES
-from penstock.wire.kafka.record_batch import BatchHeader, check_batch, read_header
+from penstock.wire.kafka.record_batch import BatchHeader, read_header
 
 from . import tables
 from .directory import TOPICS
 from .disk import Disk, read_whole
-from .folder import PartitionFolder, load_segments, segment_bases, set_end
-from .gaps import MissingRun, missing_runs, missing_tail
+from .folder import MissingRun, PartitionFolder, load_segments, missing_runs, missing_tail, segment_bases, set_end
 from .heads import NAME as HEADS
 from .heads import HeadsFile, PartitionHead
 from .index import SparseIndex
 from .open_files import OpenFiles
-from .segment import CHUNK_BYTES, SUFFIX, Segment
-from .segment_header import HEADER_BYTES, SegmentHeader, decode_header
+from .producers import newest_snapshot, snapshot_name, snapshot_offsets
+from .segment import HEADER_BYTES, SUFFIX, Segment, SegmentHeader, decode_header
 from .small_files import read_identity
-from .snapshots import SUFFIX as SNAPSHOT
-from .snapshots import newest_snapshot, snapshot_offsets
 from .tail import find_tail
 
 _OPEN_FILES = 16
@@ -173,7 +170,6 @@ class PartitionWalk:
         yield from self._beside()
 
     def _missing(self, head: PartitionHead | None) -> Iterator[Finding]:
-        """Yield the missing segments, as known from the other segments and the head."""
         segments = load_segments(self._files, self.folder, _INDEX_BYTES)
         runs: list[MissingRun | None] = [*missing_runs(self.folder, segments)]
         start = 0 if head is None else head.start
@@ -269,13 +265,15 @@ class PartitionWalk:
     def _walk(
         self, segment: Segment, position: int = HEADER_BYTES, offset: int | None = None
     ) -> Iterator[WalkedBatch | Finding]:
-        """Yield the batches of a segment and the damage between them."""
         expected = segment.base_offset if offset is None else offset
         while position < segment.end_position:
             try:
-                for placed in self._chunked(segment, position, expected):
-                    yield placed
-                    position, expected = placed.position + placed.header.size, placed.header.next_offset
+                for at, header in segment.headers(position, expected):
+                    batch = memoryview(segment.batch(at, header))
+                    self.walked += Walked(0, 1, header.record_count, header.size)
+                    self._progress(header.size)
+                    yield WalkedBatch(segment, at, header, batch)
+                    position, expected = at + header.size, header.next_offset
             except Damaged as exc:
                 resumed = segment.resync(exc.position + 1, exc.offset)
                 stop = resumed or (segment.end_position, segment.end_offset)
@@ -287,33 +285,6 @@ class PartitionWalk:
             why = f"its batches end there, but it should hold offsets to before {segment.end_offset}"
             if segment.end_offset > segment.base_offset:
                 yield Finding(Kind.DAMAGE, segment.name, position, expected, why)
-
-    def _chunked(self, segment: Segment, position: int, expected: int) -> Iterator[WalkedBatch]:
-        """Yield consecutive whole batches. Raises Damaged."""
-        with self._files.use(segment.path) as file:
-            while position < segment.end_position:
-                left = segment.end_position - position
-                chunk = memoryview(file.read(position, min(CHUNK_BYTES, left)))
-                at = 0
-                while at + BATCH_HEADER_BYTES <= len(chunk):
-                    header = segment.header_at(chunk, at, position, expected)
-                    if at + header.size > len(chunk):
-                        if at:
-                            break
-                        chunk = memoryview(file.read(position, header.size))
-                    try:
-                        check_batch(chunk, at)
-                    except InvalidBatch as exc:
-                        raise Damaged(segment.name, position + at, expected, exc.why) from exc
-                    yield WalkedBatch(segment, position + at, header, chunk[at : at + header.size])
-                    at += header.size
-                    expected = header.next_offset
-                    self.walked += Walked(0, 1, header.record_count, header.size)
-                if not at:
-                    why = f"the file ends at byte {position + len(chunk)}"
-                    raise Damaged(segment.name, position, expected, why)
-                self._progress(at)
-                position += at
 
     def _beside(self) -> Iterator[Finding]:
         """Yield the findings on the files beside the segments, which can all be rebuilt."""
@@ -330,7 +301,7 @@ class PartitionWalk:
                     yield self._note(path, "it is damaged; it is rebuilt when needed")
         offsets = snapshot_offsets(disk, folder)
         if offsets and newest_snapshot(disk, folder, offsets[-1]).offset != offsets[-1]:
-            path = folder / f"{offsets[-1]:020}{SNAPSHOT}"
+            path = folder / snapshot_name(offsets[-1])
             yield self._note(path, "it is damaged; an older one, or the whole log, gives the same state")
 
     def _has_batch(self, path: Path) -> bool:

@@ -38,8 +38,7 @@ FrameSums = tuple[int, int]
 def write_ahead_damage(path: Path) -> str | None:
     """Return the damage to the file; None if it is whole, ends in a torn frame, or does not exist.
 
-    Other processes may write it meanwhile: so damage is checked again, and not reported unless it is
-    confirmed.
+    Other processes may write it meanwhile: so damage is checked again, and not reported unless it is confirmed.
     """
     before = None
     for _ in range(_LOOKS):
@@ -58,7 +57,6 @@ def write_ahead_damage(path: Path) -> str | None:
 
 
 def _damage(header: bytes, file: BinaryIO) -> str | None:
-    """Return the damage to a file, which is read up to the end of its header."""
     if os.fstat(file.fileno()).st_size < _HEADER_BYTES + _FRAME_BYTES or len(header) < _HEADER_BYTES:
         return None
     magic, _, page_bytes, _, salt, first, second = _HEADER.unpack(header)
@@ -85,7 +83,6 @@ def _damage(header: bytes, file: BinaryIO) -> str | None:
 
 
 def _frames(file: BinaryIO, frame_bytes: int) -> Iterator[bytes]:
-    """Yield the whole frames in the rest of the file."""
     while piece := file.read(max(1, _PIECE_BYTES // frame_bytes) * frame_bytes):
         for at in range(0, len(piece) - frame_bytes + 1, frame_bytes):
             yield piece[at : at + frame_bytes]

@@ -1,14 +1,12 @@
 """The writer: one thread that assigns offsets, writes, syncs and acknowledges.
 
-Each round takes all pending appends: it checks and places every batch, writes each partition's batches with
-one call, syncs the written files in parallel, and then acknowledges all appends. Appends that arrive
-meanwhile form the next round: the slower the disk, the larger the groups. Where the log does not wait for the
-disk, a small single append that finds the writer idle runs in the caller's thread: two thread switches would
-take longer than the append.
+Each round takes all pending appends: it checks and places every batch, writes each partition's batches with one call,
+syncs the written files in parallel, and then acknowledges all appends. Appends that arrive meanwhile form the next
+round: the slower the disk, the larger the groups. Where the log does not wait for the disk, a small single append that
+finds the writer idle runs in the caller's thread: two thread switches would take longer than the append.
 
-Invariant: nothing is acknowledged, or visible to a reader, before it is on disk (where the log is set so).
-One thread at a time, the holder of `_busy`, changes partitions, in the order of the calls; so partitions need
-no locks.
+Invariant: nothing is acknowledged, or visible to a reader, before it is on disk (where the log is set so). One thread
+at a time, the holder of `_busy`, changes partitions, in the order of the calls; so partitions need no locks.
 """
 
 import errno
@@ -23,9 +21,8 @@ from typing import Any, NamedTuple, TypeVar
 from penstock.clock import Clock
 from penstock.errors import BufferFull, Error, MapChanged, PartitionUnwritable
 from penstock.redaction import traced
-from penstock.wire.kafka.buffer import Buffer
-from penstock.wire.kafka.control_batch import Marker
-from penstock.wire.kafka.record_batch import NO_PRODUCER, BatchHeader
+from penstock.wire.kafka import Buffer
+from penstock.wire.kafka.record_batch import NO_PRODUCER, BatchHeader, Marker
 
 from ..batches import WriteResult
 from .partition import PartitionLog, PlacedBatch, publish_all
@@ -64,8 +61,6 @@ class _Append:
 
 
 class _PartitionRound:
-    """The work of one round on one partition."""
-
     def __init__(self) -> None:
         self.batches: list[PlacedBatch] = []
         self.size = 0  # of the batches, in bytes
@@ -121,6 +116,14 @@ class LogWriter:
             self._waiting_bytes += append.size
             self._lock.notify_all()
 
+    def append_and_wait(
+        self, writes: Sequence[PartitionWrite], *, whole: bool = False, at_once: bool = False
+    ) -> list[WriteResult]:
+        """Append, and wait until all is durable or refused."""
+        finished: Future[list[WriteResult]] = Future()
+        self.append(writes, finished.set_result, whole=whole, at_once=at_once)
+        return finished.result()
+
     @property
     def may_take_at_once(self) -> bool:
         """Whether an append may run in the caller's thread: no sync is needed and the writer is idle."""
@@ -136,10 +139,7 @@ class LogWriter:
     def append_one(
         self, partition: PartitionLog, batch: memoryview, header: BatchHeader, check: Callable[[], bool] | None = None
     ) -> WriteResult | None:
-        """Do a round for one small non-transactional batch; None if it would have to wait.
-
-        The batch is checked, and its buffer is writable. `check`: as in `PartitionWrite`.
-        """
+        """Do a round for one small, checked batch outside transactions, in a writable buffer; None if it must wait."""
         size = len(batch)
         if self._is_strict or self._busy or size > _AT_ONCE_BYTES or not self._begin_alone():
             return None
@@ -173,7 +173,7 @@ class LogWriter:
         except Error as exc:
             return WriteResult(error=exc, start=partition.start)
         except OSError as exc:
-            failed = partition.refuse(exc, base) if partition.is_untouched else partition.fail(exc)
+            failed = partition.fail(exc) if partition.is_torn else partition.refuse(exc, base)
             return WriteResult(error=failed)
         except Exception as exc:
             logger.error("an append failed unexpectedly", exc_info=traced(exc))
@@ -302,7 +302,6 @@ class LogWriter:
     # -- one round
 
     def _place(self, append: _Append, rounds: dict[PartitionLog, _PartitionRound]) -> None:
-        """Check the batches of an append and place each."""
         for number, write in enumerate(append.writes):
             if write.partition is not None and write.error is None:
                 try:
@@ -382,17 +381,13 @@ class LogWriter:
                     run = []
                     continue
                 if work.unsynced or partition in self._dirty:
-                    partition.sync()
-                    partition.commit(synced=True)
-                    partition.publish()
-                    self._dirty.pop(partition, None)
-                    work.unsynced = False
+                    self._finish(partition, work)
                 self._roll(partition, left[0].header.base_offset)
             if not self._is_strict:
                 partition.reserve()
         except OSError as exc:
             unwritten = run or left
-            if not partition.is_untouched or not unwritten:
+            if partition.is_torn or not unwritten:
                 work.error = partition.fail(exc)
             else:
                 self._refuse(partition, work, unwritten[0].header.base_offset, exc)
@@ -401,15 +396,19 @@ class LogWriter:
         """Commit the written batches; refuse those that found no space, which left no trace."""
         try:
             if work.unsynced:
-                partition.sync()
-                partition.commit(synced=True)
-                partition.publish()
-                self._dirty.pop(partition, None)
-                work.unsynced = False
+                self._finish(partition, work)
         except OSError as failure:
             work.error = partition.fail(failure)
         else:
             work.error = partition.refuse(exc, base)
+
+    def _finish(self, partition: PartitionLog, work: _PartitionRound) -> None:
+        """Sync, commit and publish the written batches of a partition. Raises OSError."""
+        partition.sync()
+        partition.commit(synced=True)
+        partition.publish()
+        self._dirty.pop(partition, None)
+        work.unsynced = False
 
     def _roll(self, partition: PartitionLog, base: int) -> None:
         following, partition.next_offset = partition.next_offset, base
@@ -419,7 +418,6 @@ class LogWriter:
             partition.next_offset = following
 
     def _settle(self, rounds: dict[PartitionLog, _PartitionRound]) -> None:
-        """Sync and commit the written batches."""
         written = [each for each, work in rounds.items() if work.unsynced and work.error is None]
         if self._is_strict:
             for partition, failure in self._sync(written).items():

@@ -6,7 +6,6 @@ in the same transaction.
 
 from collections.abc import Sequence
 from operator import itemgetter
-from typing import NamedTuple
 
 import msgspec
 
@@ -28,29 +27,21 @@ _ids = msgspec.json.Decoder(tuple[str, ...]).decode
 _place = itemgetter(0, 1, 2)
 
 
-class _Placed(NamedTuple):
-    """A batch with the head of each of its records; empty if it was added before."""
-
-    topic: Topic
-    contents: Sequence[Content]
-    heads: list[HeadKey]
-
-
 def append_all(tx: Transaction, batches: Sequence[Batch]) -> list[list[Position]]:
     """Add batches and return the positions of their records."""
     for batch in batches:
         check_topic(batch.topic)
     topics = keep_topics(tx, [batch.topic for batch in batches])
     known = _last_batches(tx, batches)
-    placed = [_placed(batch, topics, known) for batch in batches]
-    numbering = Numbering(tx, [head for each in placed for head in each.heads])
+    heads_of = [_heads_of(batch, topics, known) for batch in batches]
+    numbering = Numbering(tx, [head for heads in heads_of for head in heads])
     rows, given = list[Row](), list[list[Position]]()
-    for batch, (_, contents, heads) in zip(batches, placed, strict=True):
+    for batch, heads in zip(batches, heads_of, strict=True):
         if batch.producer is not None and not heads and batch.contents:
             given.append(list(known[batch.producer.id].positions))
             continue
-        offsets = [numbering.give(head, each.timestamp_ms) for head, each in zip(heads, contents, strict=True)]
-        for head, offset, content in zip(heads, offsets, contents, strict=True):
+        offsets = [numbering.give(head, each.timestamp_ms) for head, each in zip(heads, batch.contents, strict=True)]
+        for head, offset, content in zip(heads, offsets, batch.contents, strict=True):
             rows.append((*head, offset, *columns(content)))
         given.append([Position(head.partition, offset) for head, offset in zip(heads, offsets, strict=True)])
     if rows:
@@ -58,7 +49,13 @@ def append_all(tx: Transaction, batches: Sequence[Batch]) -> list[list[Position]
         rows.sort(key=_place)
         tx.bulk("log", "append", Rows.of(f"topic_id partition place {COLUMNS}", rows))
         numbering.finish()
-    _note_batches(tx, batches, placed, given)
+    noted = [
+        (*batch.producer, topics[batch.topic].id, _json(positions), _json([one.id for one in batch.contents]))
+        for batch, heads, positions in zip(batches, heads_of, given, strict=True)
+        if batch.producer is not None and heads
+    ]
+    if noted:
+        tx.change("log", "producers_put", producers=Rows.of(_PRODUCER, noted))
     return given
 
 
@@ -72,12 +69,6 @@ def last_batch(tx: Transaction, producer: str) -> Appended | None:
     """Return the last batch of a producer."""
     rows = tx.rows("log", "producer_find", id=producer)
     return _appended(rows[0]) if rows else None
-
-
-def trim_producers(tx: Transaction, prefix: str, epoch: int, limit: int) -> int:
-    """Forget producers with a prefix and an older epoch; return how many."""
-    kind = {"low": prefix, "high": prefix[:-1] + chr(ord(prefix[-1]) + 1)}
-    return tx.change("log", "producers_trim", epoch=epoch, limit=limit, **kind)
 
 
 def _appended(row: Row) -> Appended:
@@ -100,37 +91,21 @@ def _locked(tx: Transaction, ids: list[str]) -> dict[str, Appended]:
     return {row[0]: _appended(row[1:]) for row in tx.rows("log", "producers_lock", ids=ids)}
 
 
-def _placed(batch: Batch, topics: dict[str, Topic], known: dict[str, Appended]) -> _Placed:
+def _heads_of(batch: Batch, topics: dict[str, Topic], known: dict[str, Appended]) -> list[HeadKey]:
+    """Return the head of each record of a batch; none if it was added before."""
     topic = topics.get(batch.topic)
     if topic is None:
         raise UnknownTopic(batch.topic)
     if batch.partition is not None:
         check_partition(topic, batch.partition)
     if batch.producer is not None and is_repeated(batch.producer, known.get(batch.producer.id)):
-        return _Placed(topic, (), [])
-    heads = [
-        HeadKey(
-            topic.id,
-            partition_for(topic.partitioner, each.key, each.id, topic.partitions)
-            if batch.partition is None
-            else batch.partition,
-        )
+        return []
+    if batch.partition is not None:
+        return [HeadKey(topic.id, batch.partition)] * len(batch.contents)
+    return [
+        HeadKey(topic.id, partition_for(topic.partitioner, each.key, each.id, topic.partitions))
         for each in batch.contents
     ]
-    return _Placed(topic, batch.contents, heads)
-
-
-def _note_batches(
-    tx: Transaction, batches: Sequence[Batch], placed: Sequence[_Placed], given: Sequence[list[Position]]
-) -> None:
-    noted = [
-        (*batch.producer, each.topic.id, _json(positions), _json([one.id for one in batch.contents]))
-        for batch, each, positions in zip(batches, placed, given, strict=True)
-        if batch.producer is not None and each.heads
-    ]
-    if noted:
-        producers = Rows.of(_PRODUCER, noted)
-        tx.change("log", "producers_put", producers=producers)
 
 
 def _json(value: object) -> str:

@@ -1,7 +1,7 @@
 """Batches over a log of rows: decoded on write, encoded on read.
 
 A few threads write (`write_threads`), each partition in one transaction at a time: writes that arrive
-meanwhile share the next one, so that many producers share a commit, and sources take turns (`write_turns`).
+meanwhile share the next one, so that many producers share a commit, and sources take turns (`WriteTurns`).
 Refusals (out of sequence, fenced, not in its transaction) are decided in that transaction, under the locks,
 and do not affect the other writes. Lock order: topics, producers, heads.
 
@@ -18,7 +18,7 @@ from penstock.database.contract import Row, Rows
 from penstock.database.database import Transaction
 from penstock.errors import Error, OffsetOutOfRange, StoreLocked, StoreUnreachable, UnknownProducer, UnknownTopic
 from penstock.redaction import traced
-from penstock.wire.kafka.buffer import Buffer
+from penstock.wire.kafka import Buffer
 
 from ..batches import (
     BATCH_BYTES,
@@ -35,13 +35,11 @@ from ..batches import (
 from ..contract import OffsetRange, Topic, check_partition
 from ..entry import Entry, is_cut
 from .append import COLUMNS
-from .fetched_batch import encode_entries
 from .head_watch import HeadWatch
 from .heads import HeadKey, Numbering, Raised
 from .held_records import allowing_foreign, release_held
-from .log import SqlLog
-from .received_batches import Incoming, TakenWrite, take
-from .search import ranges_table
+from .kafka_batches import Incoming, TakenWrite, encode_entries, take
+from .log import SqlLog, ranges_table
 from .sequences import Sequence as Known
 from .topics import keep_topics
 from .write_threads import WriteThreads
@@ -66,13 +64,11 @@ class SqlBatchLog(BatchLog):
     # -- writing
 
     def write(self, writes: Sequence[Write], done: WritesDone, *, alone: bool = False, source: object = None) -> None:
-        """Hand batches to the writing threads."""
         if not self._writing.add(source, writes, done):
             closed = StoreUnreachable(self._database.where, "it is closed")
             done([WriteResult(error=closed)] * len(writes))
 
     def close(self) -> None:
-        """Finish the pending writes, and end the threads."""
         self._writing.close()
         self._heads.stop()
 
@@ -106,7 +102,6 @@ class SqlBatchLog(BatchLog):
     # -- reading
 
     def fetch(self, topic: Topic, partition: int, offset: int, *, max_bytes: int, committed: bool) -> Fetched:
-        """Return the records from an offset on as one batch."""
         check_partition(topic, partition)
 
         def look(tx: Transaction) -> Fetched:
@@ -144,7 +139,6 @@ class SqlBatchLog(BatchLog):
         return int(bounds[0][1])
 
     def watch(self, moved: Callable[[int, int], None]) -> Callable[[], None]:
-        """Call `moved` for ends that rise in this process or others."""
         return self._heads.watch(moved)
 
     # -- transactions
@@ -160,10 +154,9 @@ class SqlBatchLog(BatchLog):
         self._heads.look_soon(places)
 
     def producers(self, topic: Topic, partition: int) -> list[Sequenced]:
-        """Return the producers known to a partition."""
         rows = self._log.rows("kafka_sequences_of", topic, partition=partition)
         return [
-            Sequenced(id, epoch, Known.of(id, epoch, batches).batches[-1].last_sequence, used_ms)
+            Sequenced(id, epoch, Known(id, epoch, batches).batches[-1].last_sequence, used_ms)
             for id, epoch, batches, used_ms, _, _ in rows
         ]
 
@@ -315,11 +308,10 @@ def _known(tx: Transaction, taken: Sequence[TakenWrite]) -> dict[tuple[int, int,
     if not places:
         return {}
     rows = tx.rows("log", "kafka_sequences", places=Rows.of("topic_id partition producer_id", places))
-    return {(row[0], row[1], row[2]): Known.of(*row[2:]) for row in rows}
+    return {(row[0], row[1], row[2]): Known(*row[2:]) for row in rows}
 
 
 def _starts(tx: Transaction, keys: set[HeadKey]) -> dict[HeadKey, int]:
-    """Return the starts of some partitions."""
     topics = sorted({key.topic_id for key in keys})
     rows: list[Any] = tx.rows("log", "heads_of_topics", topics=topics) if topics else []
     return {

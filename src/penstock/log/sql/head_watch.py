@@ -1,6 +1,6 @@
 """Watches all heads of a database for all waiting readers in this process.
 
-Writes of this process are reported at once. For writes of other processes a thread listens for the bell and
+Writes of this process are reported at once. For writes of other processes a thread waits for the bell and
 polls the heads, less often while idle.
 """
 
@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from threading import Event, Lock, Thread
 
 from penstock.backoff import Backoff, PollingSettings
-from penstock.database.bell_listener import LOGGED, BellListener, notify_others
+from penstock.database.bell_listener import LOGGED, BellConnection, notify_others
 from penstock.errors import Error
 from penstock.redaction import words
 
@@ -27,8 +27,8 @@ class HeadWatch:
         self._log, self._polling = log, PollingSettings.load()
         self._watchers: list[HeadMoved] = []
         self._ends: dict[tuple[int, int], int] = {}
-        self._lock, self._rung, self._stopping = Lock(), Event(), Event()
-        self._bell: BellListener | None = None
+        self._lock, self._stopping = Lock(), Event()
+        self._bell = BellConnection(log.database, self._polling)
         self._thread: Thread | None = None
         self._notify_due = Event()
         self._notifier: Thread | None = None
@@ -38,7 +38,6 @@ class HeadWatch:
         with self._lock:
             self._watchers.append(moved)
             if self._thread is None:
-                self._bell = BellListener(self._log.database, self._polling, self._heard)
                 self._bell.start()
                 self._thread = Thread(target=self._run, name="penstock-heads", daemon=True)
                 self._thread.start()
@@ -70,23 +69,18 @@ class HeadWatch:
         for topic_id, partition in places:  # otherwise a reader woken by a commit would still see the old end
             for moved in watchers:
                 moved(topic_id, partition)
-        self._rung.set()
+        self._bell.wake()
         if self._notifier is not None or self._log.database.dialect.notifies:
             notify_others(self._log.database, LOGGED)
 
     def stop(self) -> None:
         """Stop the threads."""
         self._stopping.set()
-        self._rung.set()
+        self._bell.stop()
         self._notify_due.set()
-        if self._bell is not None:
-            self._bell.stop()
         for thread in (self._thread, self._notifier):
             if thread is not None:
                 thread.join()
-
-    def _heard(self, _: Sequence[str]) -> None:
-        self._rung.set()
 
     def _notify(self) -> None:
         while not self._stopping.is_set():
@@ -95,7 +89,7 @@ class HeadWatch:
             notify_others(self._log.database, LOGGED)
 
     def _run(self) -> None:
-        backoff = Backoff("heads", self._polling, lambda: self._bell is not None and self._bell.hears)
+        backoff = Backoff("heads", self._polling, lambda: self._bell.hears)
         while not self._stopping.is_set():
             try:
                 found = self._look()
@@ -105,8 +99,8 @@ class HeadWatch:
                 if not isinstance(exc, Error):
                     logger.debug("cannot read the heads: %s", words(exc))
                 pause = backoff.trouble(exc)
-            self._rung.wait(pause)
-            self._rung.clear()
+            self._bell.wait(pause)
+        self._bell.close()
 
     def _look(self) -> bool:
         rows = self._log.database.look(lambda tx: tx.rows("log", "heads_every"))

@@ -1,10 +1,15 @@
-"""Assigns offsets, under the row locks of the partitions' heads.
+"""The two locks of a writing transaction: the fence on slots, then the heads of partitions.
 
-The head's row lock keeps offsets dense, not ownership: every append first locks the heads in one order (topic
-id, partition), numbers the records under the locks and raises the heads in the same transaction.
+Fence: only the owner of a slot, in its present epoch, may move the slot's staged rows. Its statement opens the
+moving transaction: it locks the slot rows that still match, and only those slots are moved. A stale owner
+finds none and writes nothing; a change of owner waits until the move has ended.
+
+Heads: their row locks keep offsets dense. Every append first locks the heads in one order (topic id,
+partition), numbers the records under the locks and raises the heads in the same transaction.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from penstock.database.contract import Call, Row, Rows
@@ -12,6 +17,32 @@ from penstock.database.database import Transaction
 from penstock.errors import TopicVanished
 
 MARK_EVERY = 1024  # offsets between two marks of the time index
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """The slots that a member believes it owns, with their epochs."""
+
+    owner: str
+    epochs: Mapping[int, int]
+
+    def slots(self) -> list[int]:
+        """Return the slots, sorted."""
+        return sorted(self.epochs)
+
+    def lock(self, tx: Transaction, slots: Collection[int]) -> list[int]:
+        """Lock and return those of the slots that are still owned in their epochs."""
+        return [row[0] for row in tx.execute(*self.locking(slots)).rows]
+
+    def locking(self, slots: Collection[int], *, waiting: bool = False) -> Call:
+        """Return the locking statement; its rows are the locked slots.
+
+        `waiting`: only lock slots with staged rows; the result is the number of slots lost to another owner.
+        """
+        wanted = sorted(slots)
+        owned = Rows(slot=wanted, epoch=[self.epochs[slot] for slot in wanted])
+        name = "fence_waiting" if waiting else "fence_slots"
+        return Call("log", name, {"owner": self.owner, "owned": owned})
 
 
 class HeadKey(NamedTuple):
@@ -38,30 +69,27 @@ class Raised(NamedTuple):
     max_ms: int
 
 
-def lock_heads(tx: Transaction, keys: Iterable[HeadKey]) -> dict[HeadKey, Head]:
-    """Lock heads in their order and return them. Raises TopicVanished."""
+def lock_heads(tx: Transaction, keys: Iterable[HeadKey], *, waits: bool = True) -> dict[HeadKey, Head]:
+    """Lock heads in their order and return them, or only those that need no wait. Raises TopicVanished."""
     wanted = sorted(set(keys))
-    call = locking(wanted)
-    return locked(wanted, tx.execute(*call).rows)
-
-
-def _lock_free_heads(tx: Transaction, keys: Iterable[HeadKey]) -> dict[HeadKey, Head]:
-    """Lock those heads that no other transaction has locked, and return them."""
-    columns = Rows.of("topic_id partition", sorted(set(keys)))
-    rows = tx.rows("log", "heads_lock_free", heads=columns)
-    return {HeadKey(row[0], row[1]): Head(row[2], row[3]) for row in rows}
+    if waits:
+        return locked(wanted, tx.execute(*locking(wanted)).rows)
+    return _heads(tx.rows("log", "heads_lock_free", heads=Rows.of("topic_id partition", wanted)))
 
 
 def locking(wanted: Sequence[HeadKey]) -> Call:
     """Return the statement that locks some sorted heads."""
-    columns = Rows(topic_id=[key.topic_id for key in wanted], partition=[key.partition for key in wanted])
-    return Call("log", "heads_lock", {"heads": columns})
+    return Call("log", "heads_lock", {"heads": Rows.of("topic_id partition", wanted)})
 
 
 def locked(wanted: Sequence[HeadKey], rows: Sequence[Row]) -> dict[HeadKey, Head]:
     """Return the locked heads. Raises TopicVanished when one is missing."""
     if len(rows) != len(wanted):
         raise TopicVanished
+    return _heads(rows)
+
+
+def _heads(rows: Sequence[Row]) -> dict[HeadKey, Head]:
     return {HeadKey(row[0], row[1]): Head(row[2], row[3]) for row in rows}
 
 
@@ -71,7 +99,7 @@ class Numbering:
     def __init__(self, tx: Transaction, keys: Iterable[HeadKey], *, waits: bool = True) -> None:
         """`waits`: for the locks; else heads locked by others are left out."""
         self._tx = tx
-        self._heads = lock_heads(tx, keys) if waits else _lock_free_heads(tx, keys)
+        self._heads = lock_heads(tx, keys, waits=waits)
         self._next = {key: head.next_offset for key, head in self._heads.items()}
         self._max_ms = {key: head.max_ms for key, head in self._heads.items()}
 
@@ -114,7 +142,6 @@ def raise_by(tx: Transaction, counts: Sequence[Row], move: Callable[[], object])
 
 
 def _raise(tx: Transaction, raised: Sequence[Raised]) -> None:
-    """Raise locked heads, and add due time marks."""
     raises = [(one.topic_id, one.partition, one.added, one.max_ms) for one in raised]
     tx.change("log", "heads_raise", raises=Rows.of("topic_id partition added max_ms", raises))
     mark_times(tx, raised)
@@ -124,10 +151,5 @@ def mark_times(tx: Transaction, raised: Sequence[Raised]) -> None:
     """Add a mark to the time index for every head that has passed a multiple of the spacing."""
     due = [one for one in raised if one.base // MARK_EVERY != (one.base + one.added) // MARK_EVERY]
     if due:
-        marks = Rows(
-            topic_id=[one.topic_id for one in due],
-            partition=[one.partition for one in due],
-            place=[one.base + one.added for one in due],
-            max_ms=[one.max_ms for one in due],
-        )
-        tx.change("log", "times_add", marks=marks)
+        marks = [(one.topic_id, one.partition, one.base + one.added, one.max_ms) for one in due]
+        tx.change("log", "times_add", marks=Rows.of("topic_id partition place max_ms", marks))

@@ -4,122 +4,26 @@ Each call is its own transaction, or part of one that the caller has begun (`wit
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
-from penstock.clock import SYSTEM, Clock, own_ms
-from penstock.database.contract import Row, Rows
-from penstock.database.database import Database, Transaction
+from penstock.database.contract import Rows
+from penstock.database.database import Transaction
 from penstock.errors import PickChanged, StillNeeded, UnknownTopic
-from penstock.model.limits import check_topic
-from penstock.model.partition import MURMUR3, check_partitioner, check_partitions
+from penstock.model.partition import partition_for
 
-from ..contract import (
-    OUTBOX_PARTITIONS,
-    Appended,
-    Batch,
-    Bounds,
-    Chunk,
-    Growth,
-    Keep,
-    Log,
-    LogIdentity,
-    OffsetRange,
-    Position,
-    Search,
-    Topic,
-    check_partition,
-)
+from ..contract import Appended, Batch, Bounds, Chunk, OffsetRange, Position, Search, Topic, check_partition
 from ..entry import Entry, is_cut
-from . import append, search
-from .search import ranges_table
-from .topics import TopicLock, create_topic, find_topic, grow_topic, growths, list_topics, remove_topic
-
-T = TypeVar("T")
+from . import append
+from .topics import TopicTables, find_topic, remove_topic
 
 _SWEPT_ROWS = 10_000  # most records that one transaction of a sweep removes
 
 
-class SqlLog(Log):
+class SqlLog(TopicTables):
     """A log in one database. Safe from any thread, unless it is within a transaction."""
 
-    def __init__(self, database: Database, clock: Clock = SYSTEM, tx: Transaction | None = None) -> None:
-        self.database, self._clock, self._tx = database, clock, tx
-
     def within(self, tx: Transaction) -> "SqlLog":
-        """Return this log inside an open transaction of its database."""
         return SqlLog(self.database, self._clock, tx)
-
-    def _look(self, work: Callable[[Transaction], T]) -> T:
-        return self.database.look(work) if self._tx is None else work(self._tx)
-
-    def _run(self, work: Callable[[Transaction], T]) -> T:
-        return self.database.run(work) if self._tx is None else work(self._tx)
-
-    def rows(self, name: str, topic: Topic, **params: Any) -> list[Row]:
-        """Run a statement of this room that reads one topic."""
-        return self._look(lambda tx: tx.rows("log", name, topic_id=topic.id, **params))
-
-    # -- topics
-
-    def identity(self) -> LogIdentity:
-        """Return the ids from the database."""
-
-        def look(tx: Transaction) -> LogIdentity:
-            ((id,),) = tx.rows("database", "meta_read", name="log_id")
-            ((incarnation,),) = tx.rows("database", "meta_read", name="incarnation")
-            return LogIdentity(str(id), int(incarnation))
-
-        return self._look(look)
-
-    def raise_incarnation(self, above: int) -> LogIdentity:
-        """Raise the incarnation to the time in seconds, which no restored backup can hold."""
-
-        def change(tx: Transaction) -> LogIdentity:
-            ((id,),) = tx.rows("database", "meta_read", name="log_id")
-            ((known,),) = tx.rows("database", "meta_read", name="incarnation")
-            if int(known) > above:
-                return LogIdentity(str(id), int(known))
-            raised = max(above + 1, tx.now_ms(own_ms(self._clock)) // 1000)
-            if not tx.change("database", "incarnation_raise", known=known, raised=str(raised)):
-                ((known,),) = tx.rows("database", "meta_read", name="incarnation")
-                return LogIdentity(str(id), int(known))
-            return LogIdentity(str(id), raised)
-
-        return self._run(change)
-
-    def create_topic(self, name: str, *, partitions: int = OUTBOX_PARTITIONS, partitioner: str = MURMUR3) -> Topic:
-        """Create a topic, or return the existing one."""
-        check_topic(name)
-        check_partitions(partitions)
-        check_partitioner(partitioner)
-        now_ms = own_ms(self._clock)
-        return self._run(lambda tx: create_topic(tx, name, partitions, partitioner, now_ms))
-
-    def topics(self) -> list[Topic]:
-        """Return all topics, by name."""
-        return self._look(list_topics)
-
-    def topic(self, name: str) -> Topic:
-        """Return a topic by name."""
-        return self._look(lambda tx: find_topic(tx, name))
-
-    def pinned_topic(self, name: str, *, alone: bool = False) -> Topic:
-        """Return a topic by name, its row locked until the transaction ends."""
-        return self._run(lambda tx: find_topic(tx, name, TopicLock.ALONE if alone else TopicLock.KEPT))
-
-    def grow(self, name: str, partitions: int) -> Topic:
-        """Give a topic more partitions."""
-        return self._run(lambda tx: grow_topic(tx, name, partitions))
-
-    def growths(self, topic: Topic) -> list[Growth]:
-        """Return the growths of a topic."""
-        return self._look(lambda tx: growths(tx, topic.id))
-
-    def retain(self, topic: Topic, keep: Keep, *, only: Collection[str] = Keep._fields) -> None:
-        """Set the retention limits of a topic."""
-        params = {"topic_id": topic.id, **keep._asdict(), "only": sorted(only)}
-        if not self._run(lambda tx: tx.change("log", "topic_retain", **params)):
-            raise UnknownTopic(topic.name)
 
     def delete_topic(self, name: str) -> None:
         """Remove a topic: its name and heads at once, its records in bounded transactions."""
@@ -130,35 +34,23 @@ class SqlLog(Log):
     # -- appending
 
     def append_all(self, batches: Sequence[Batch]) -> list[list[Position]]:
-        """Add batches, all or none."""
         return self._run(lambda tx: append.append_all(tx, batches))
 
     def last_batch(self, producer: str) -> Appended | None:
-        """Return the last batch that a producer appended."""
         return self._look(lambda tx: append.last_batch(tx, producer))
-
-    def trim_producers(self, prefix: str, epoch: int, *, limit: int = 1000) -> int:
-        """Forget producers with a prefix and an older epoch."""
-        return self._run(lambda tx: append.trim_producers(tx, prefix, epoch, limit))
-
-    def durable(self, topic: Topic, position: Position) -> None:
-        """Return at once: a commit is as durable as the database's settings demand."""
 
     # -- reading
 
     def ends(self, topic: Topic) -> dict[int, int]:
-        """Return the next offset of every partition that ever held a record."""
         return {partition: end for partition, _, end in self.rows("heads_list", topic)}
 
     def all_bounds(self, topic: Topic, *, pinned: Collection[int] = ()) -> dict[int, Bounds]:
-        """Return the bounds of every partition."""
         if pinned:
             self.rows("heads_pin", topic, partitions=sorted(pinned))
         rows = self.rows("heads_all", topic)
         return {partition: Bounds(start, end) for partition, start, end in rows}
 
     def bounds_of(self, topics: Sequence[Topic]) -> dict[int, dict[int, Bounds]]:
-        """Return the bounds of every partition of several topics, with one query."""
         found: dict[int, dict[int, Bounds]] = {each.id: {} for each in topics}
         rows = self._look(lambda tx: tx.rows("log", "heads_of_topics", topics=sorted(found))) if found else []
         for topic_id, partition, start, end in rows:
@@ -166,8 +58,6 @@ class SqlLog(Log):
         return found
 
     def bounds(self, topic: str, partition: int) -> Bounds:
-        """Return the bounds of one partition."""
-
         def look(tx: Transaction) -> Bounds:
             found = find_topic(tx, topic)
             check_partition(found, partition)
@@ -188,15 +78,12 @@ class SqlLog(Log):
         return Chunk(entries, is_cut(entries, max_bytes))
 
     def at(self, topic: Topic, positions: Collection[Position], *, bare: bool = False) -> list[Entry]:
-        """Return the records at some positions."""
         if not positions:
             return []
-        partitions, offsets = (list(column) for column in zip(*sorted(set(positions)), strict=True))
-        places = Rows(partition=partitions, place=offsets)
+        places = Rows.of("partition place", sorted(set(positions)))
         return [Entry(*row) for row in self.rows("at", topic, places=places, bare=bare)]
 
     def times_at(self, places: Mapping[Topic, Collection[Position]]) -> dict[int, dict[Position, int]]:
-        """Return the publishing times of the records at some positions of several topics, with one query."""
         found: dict[int, dict[Position, int]] = {topic.id: {} for topic in places}
         wanted = sorted({(topic.id, *each) for topic, positions in places.items() for each in positions})
         if wanted:
@@ -206,9 +93,7 @@ class SqlLog(Log):
         return found
 
     def first_offsets(self, topic: Topic, positions: Sequence[Position]) -> dict[int, int]:
-        """Return the first offset held at or after each position."""
-        partitions, lows = (list(column) for column in zip(*positions, strict=True))
-        return dict(self.rows("first_offsets", topic, places=Rows(partition=partitions, low=lows)))
+        return dict(self.rows("first_offsets", topic, places=Rows.of("partition low", positions)))
 
     def offsets_at(
         self, topic: Topic, timestamp_ms: int, ranges: Sequence[OffsetRange] | None = None
@@ -223,18 +108,15 @@ class SqlLog(Log):
     def find_id(
         self, topic: Topic, id: str, *, since_ms: int | None, walk: int | None, partition: int | None = None
     ) -> Search:
-        """Look for a record by its id."""
         params: dict[str, Any] = {"since_ms": since_ms, "walk": walk, "partition": partition}
-        return self._look(lambda tx: search.find_id(tx, topic, id, **params))
+        return self._look(lambda tx: _find_id(tx, topic, id, **params))
 
     def find_key(self, topic: Topic, within: OffsetRange, key: bytes, *, limit: int, last: bool = False) -> list[Entry]:
-        """Return records of a key in a range."""
         params = {**within._asdict(), "key": key, "limit": limit}
         rows = self.rows("find_key_last" if last else "find_key", topic, **params)
         return [Entry(*row) for row in rows]
 
     def find_key_in(self, topic: Topic, ranges: Sequence[OffsetRange], key: bytes) -> list[Entry]:
-        """Return records of a key in several ranges, with one statement."""
         if not ranges:
             return []
         return [Entry(*row) for row in self.rows("find_key_in", topic, ranges=ranges_table(ranges), key=key)]
@@ -242,21 +124,37 @@ class SqlLog(Log):
     # -- keeping less
 
     def sizes(self, topic: Topic, ranges: Sequence[OffsetRange]) -> dict[int, int]:
-        """Return the bytes in each range."""
         return dict(self.rows("sizes", topic, ranges=ranges_table(ranges)))
 
     def reach(self, topic: Topic, ranges: Sequence[OffsetRange], sizes: Sequence[int]) -> dict[int, int]:
-        """Return, for each range, the offset after the record that brings it to that many bytes."""
         table = Rows(**ranges_table(ranges).columns, bytes=list(sizes))
         return dict(self.rows("reach", topic, ranges=table))
 
     def trim(self, topic: Topic, ranges: Sequence[OffsetRange], *, unless: Callable[[], bool] = lambda: False) -> int:
         """Delete the oldest records; lock the rows that publishers and sequencers need last, and briefly."""
-        return self._run(lambda tx: _trim(tx, topic, ranges, unless))
+        params = {"topic_id": topic.id, "ranges": ranges_table(ranges)}
+        expected = sum(each.high - each.low for each in ranges)
+
+        def change(tx: Transaction) -> int:
+            deleted = tx.change("log", "trim_delete", **params)
+            if deleted != expected and tx.rows("log", "trim_left", **params):
+                raise PickChanged(expected, deleted)  # some were erased meanwhile, which moves their rows
+            tx.change("log", "trim_times", **params)
+            tx.change("log", "trim_raise", **params)
+            if unless():
+                raise StillNeeded(topic.name)
+            return deleted
+
+        return self._run(change)
 
     def clear(self, topic: Topic) -> None:
         """Move the start of every partition to its end; bounded transactions remove the records."""
-        self._run(lambda tx: _clear(tx, topic))
+
+        def change(tx: Transaction) -> None:
+            tx.change("log", "times_delete", topic_id=topic.id)
+            tx.change("log", "heads_to_end", topic_id=topic.id)
+
+        self._run(change)
         if self._tx is None:
             self.sweep(topic)
 
@@ -269,66 +167,50 @@ class SqlLog(Log):
             pass
 
     def erase(self, topic: Topic, positions: Collection[Position], *, owner: str | None = None) -> int:
-        """Remove the content of records."""
         if not positions:
             return 0
-        partitions, offsets = (list(column) for column in zip(*sorted(set(positions)), strict=True))
-        places = Rows(partition=partitions, place=offsets)
+        places = Rows.of("partition place", sorted(set(positions)))
         params = {"topic_id": topic.id, "places": places, "owner": owner}
         return self._run(lambda tx: tx.change("log", "erase_records", **params))
 
     def owned(self, owner: str, limit: int) -> list[tuple[int, Entry]]:
-        """Return records with an owner tag."""
         rows = self._look(lambda tx: tx.rows("log", "owned", owner=owner, limit=limit))
         return sorted((row[0], Entry(*row[1:])) for row in rows)
 
     def count_owned(self, owner: str) -> int:
-        """Return the number of records with an owner tag."""
         return int(self._look(lambda tx: tx.rows("log", "owned_count", owner=owner))[0][0])
 
-    def hold(self, reader: str, topic: Topic, offsets: Mapping[int, int]) -> None:
-        """Hold retention back for a named reader."""
-        holds = Rows(partition=list(offsets), place=list(offsets.values()))
 
-        def put(tx: Transaction) -> None:
-            find_topic(tx, topic.name, TopicLock.KEPT)
-            # A running trim ends first; a later one checks the holds.
-            tx.rows("log", "heads_pin", topic_id=topic.id, partitions=sorted(offsets))
-            tx.change("log", "holds_delete", topic_id=topic.id, reader=reader)
-            if offsets:
-                tx.change("log", "hold_put", topic_id=topic.id, reader=reader, holds=holds)
+def _find_id(
+    tx: Transaction, topic: Topic, id: str, *, since_ms: int | None, walk: int | None, partition: int | None
+) -> Search:
+    """Look for a record, first in the partition that its id would map to; ids have no index.
 
-        self._run(put)
-
-    def holds(self, topic: Topic) -> dict[str, dict[int, int]]:
-        """Return the holds on a topic."""
-        found: dict[str, dict[int, int]] = {}
-        for reader, partition, offset in self.rows("holds_list", topic):
-            found.setdefault(reader, {})[partition] = offset
-        return found
-
-    def holds_of(self, topics: Sequence[Topic]) -> dict[int, dict[str, dict[int, int]]]:
-        """Return the holds on several topics, with one query."""
-        found: dict[int, dict[str, dict[int, int]]] = {topic.id: {} for topic in topics}
-        for topic_id, reader, partition, offset in self._look(lambda tx: tx.rows("log", "holds_all")):
-            if topic_id in found:
-                found[topic_id].setdefault(reader, {})[partition] = offset
-        return found
-
-
-def _trim(tx: Transaction, topic: Topic, ranges: Sequence[OffsetRange], unless: Callable[[], bool]) -> int:
-    params = {"topic_id": topic.id, "ranges": ranges_table(ranges)}
-    deleted = tx.change("log", "trim_delete", **params)
-    expected = sum(each.high - each.low for each in ranges)
-    if deleted != expected and tx.rows("log", "trim_left", **params):
-        raise PickChanged(expected, deleted)  # some were erased meanwhile, which moves their rows
-    tx.change("log", "trim_times", **params)
-    tx.change("log", "trim_raise", **params)
-    if unless():
-        raise StillNeeded(topic.name)
-    return deleted
+    Our ids hold their creation time, and the sparse time index gives the offset from which on a record of that
+    time can be; from there a bounded number of records of each partition is searched.
+    """
+    rows = tx.rows("log", "search_starts", topic_id=topic.id, time_ms=since_ms)
+    if partition is not None:
+        rows = [row for row in rows if row[0] == partition]
+    own = partition_for(topic.partitioner, None, id, topic.partitions)
+    rows.sort(key=lambda row: row[0] != own)
+    ranges, cut, gone = list[OffsetRange](), False, False
+    for number, start, end, mark, first_ms in rows:
+        if walk is None:
+            low, high = start, end
+        else:
+            low = max(start, end - walk) if since_ms is None else max(start, mark or 0)
+            high = min(end, low + walk)
+        cut |= high < end or (since_ms is None and low > start)
+        gone |= start > 0 and (since_ms is None or first_ms is None or first_ms >= since_ms)
+        if low < high:
+            ranges.append(OffsetRange(number, low, high))
+    if not ranges:
+        return Search(None, cut, gone)
+    found = tx.rows("log", "find_id", ranges=ranges_table(ranges), topic_id=topic.id, id=id)
+    return Search(Entry(*found[0]) if found else None, cut, gone)
 
 
-def _clear(tx: Transaction, topic: Topic) -> None:
-    tx.change("log", "times_delete", topic_id=topic.id)
-    tx.change("log", "heads_to_end", topic_id=topic.id)
+def ranges_table(ranges: Sequence[OffsetRange]) -> Rows:
+    """Return ranges as a statement parameter."""
+    return Rows.of("partition low high", ranges)

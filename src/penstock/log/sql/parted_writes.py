@@ -1,10 +1,9 @@
 """Writes in parts: independent processes fill the parts, and one process releases them as a whole.
 
-Spark's tasks write this way. The records of a part wait in `pending`, invisible to readers, under the number
-of the part: every attempt of a task is a separate part. The release names the valid parts, moves them into
-the log under the locks of the heads, and records in the same transaction the application and number of the
-write; releasing the same write again adds nothing. So a repeated write may be divided into other parts.
-Unreleased parts are removed after a day.
+Spark's tasks write this way. The records of a part wait in `pending`, invisible to readers, under the number of the
+part: every attempt of a task is a separate part. The release names the valid parts, moves them into the log under the
+locks of the heads, and records in the same transaction the application and number of the write; releasing the same
+write again adds nothing. So a repeated write may be divided into other parts. Unreleased parts are removed after a day.
 Lock order: topics, the application, parts, heads.
 """
 
@@ -78,10 +77,7 @@ class PartedWrites:
         return -1 - secrets.randbits(_PART_BITS)
 
     def add(self, part: int, records: PartRecords, *, begins: tuple[str, int] | None = None) -> None:
-        """Add at least one record to a part.
-
-        `begins`: application and number of the write, with the first records. Raises PartsMissing.
-        """
+        """Add at least one record to a part. `begins`: the write, with the first records. Raises PartsMissing."""
         rows = Rows(producer_id=[part] * len(records.id), **records._asdict())
         now_ms = own_ms(self._clock)
 

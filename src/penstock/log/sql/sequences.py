@@ -28,19 +28,12 @@ _decode = msgspec.json.Decoder(list[Sent]).decode
 
 
 class Sequence:
-    """The state of one producer in one partition. `state`: of its transactions, if it has any."""
+    """The state of one producer in one partition: its row. `state`: of its transactions, if it has any."""
 
-    def __init__(
-        self, producer_id: int, epoch: int = -1, batches: list[Sent] | None = None, state: str | None = None
-    ) -> None:
-        self.producer_id, self.epoch, self.batches = producer_id, epoch, batches or []
+    def __init__(self, producer_id: int, epoch: int = -1, batches: str = "[]", state: str | None = None) -> None:
+        self.producer_id, self.epoch, self.batches = producer_id, epoch, _decode(batches)
         self.is_open = state == "open"
         self.changed = False
-
-    @classmethod
-    def of(cls, producer_id: int, epoch: int, batches: str, state: str | None = None) -> "Sequence":
-        """Return the sequence of a row."""
-        return cls(producer_id, epoch, _decode(batches), state)
 
     def find(self, header: BatchHeader) -> Sent | None:
         """Return the batch if it was added before; None if it comes next.

@@ -1,1 +1,3 @@
 """Kafka's own byte layouts."""
+
+Buffer = bytes | bytearray | memoryview

@@ -80,10 +80,7 @@ class RequestReader:
         return memoryview(self._buffer)[self._filled :]
 
     def received(self, count: int) -> list[KafkaRequest]:
-        """Process `count` received bytes; return the requests that are now complete.
-
-        Raises InvalidRequest, FrameTooLarge: the connection must close.
-        """
+        """Process `count` bytes; return the requests now complete. Raises InvalidRequest, FrameTooLarge: close it."""
         if self._large is not None:
             self._at += count
             if self._at < self._size:
@@ -110,7 +107,9 @@ class RequestReader:
             begin = at + _SIZE.size
             if self._filled - begin < size:
                 if size > _FIRST and size > len(self._buffer) - _SIZE.size:
-                    self._begin_large(begin, size)
+                    self._size, self._at = size, self._filled - begin
+                    self._large = bytearray(memoryview(self._buffer)[begin : self._filled])
+                    self._filled = 0
                     return found
                 break
             found.append(_request(self._buffer[begin : begin + size]))
@@ -120,11 +119,6 @@ class RequestReader:
             self._buffer[:rest] = self._buffer[at : self._filled]
             self._filled = rest
         return found
-
-    def _begin_large(self, begin: int, size: int) -> None:
-        self._size, self._at = size, self._filled - begin
-        self._large = bytearray(memoryview(self._buffer)[begin : self._filled])
-        self._filled = 0
 
     def _grow(self, large: bytearray) -> None:
         """Enlarge a full buffer in place: copying many megabytes would hold the loop."""

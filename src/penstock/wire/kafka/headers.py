@@ -26,27 +26,24 @@ def encode_headers(headers: RawHeaders) -> bytes:
     if not headers:
         return _NONE
     out = bytearray()
-    _put_length(out, len(headers))
+    put_varint(out, len(headers) << 1)
     for name, value in headers:
         try:
             name_bytes = name.encode()
         except UnicodeEncodeError as exc:
             raise InvalidHeaders(name, f"has no UTF-8 form: {exc.reason}") from exc
-        _put_length(out, len(name_bytes))
+        put_varint(out, len(name_bytes) << 1)
         out += name_bytes
         if value is None:
             out.append(_NULL)
         else:
-            _put_length(out, len(value))
+            put_varint(out, len(value) << 1)
             out += value
     return bytes(out)
 
 
 def decode_headers(data: bytes) -> RawHeaders:
-    """Return the headers in bytes.
-
-    Raises Undecodable for anything but exactly one list of headers.
-    """
+    """Return the headers in bytes. Raises Undecodable for anything but exactly one list of headers."""
     if data == _NONE:
         return ()
     headers: list[tuple[str, bytes | None]] = []
@@ -82,12 +79,12 @@ def decode_headers(data: bytes) -> RawHeaders:
     return tuple(headers)
 
 
-def _put_length(out: bytearray, length: int) -> None:
-    rest = length << 1
-    while rest > 0x7F:
-        out.append(rest & 0x7F | 0x80)
-        rest >>= 7
-    out.append(rest)
+def put_varint(out: bytearray, number: int) -> None:
+    """Add an unsigned varint."""
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
 
 
 def _length(data: bytes, at: int) -> tuple[int, int]:

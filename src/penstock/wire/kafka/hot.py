@@ -10,9 +10,10 @@ from typing import NamedTuple
 
 from penstock.errors import InvalidRequest
 
+from . import Buffer
 from .apis.records import FETCH, PRODUCE
-from .buffer import Buffer
-from .layout import MOST_TEXT, FieldReader, put_varint
+from .headers import put_varint
+from .layout import MOST_TEXT, FieldReader
 from .stepwise import CodecSteps
 
 _I16, _I32, _I64 = struct.Struct(">h"), struct.Struct(">i"), struct.Struct(">q")
@@ -197,6 +198,7 @@ def encode_produced(
 ) -> CodecSteps[bytes]:
     """Return the answer to a Produce request."""
     flexible, out, some = PRODUCE.is_flexible(version), bytearray(), list(topics)
+    tags = _TAGS_ALONE if flexible else b""
     _put_count(out, len(some), flexible)
     for topic, parts in some:
         _put_text(out, topic, flexible)
@@ -209,14 +211,11 @@ def encode_produced(
             if version >= 8:
                 _put_count(out, 0, flexible)
                 _put_text(out, message, flexible)
-            if flexible:
-                out += _TAGS_ALONE
-        if flexible:
-            out += _TAGS_ALONE
+            out += tags
+        out += tags
     if version >= 1:
         out += _I32.pack(throttle_ms)
-    if flexible:
-        out += _TAGS_ALONE
+    out += tags
     return bytes(out)
 
 
@@ -263,6 +262,7 @@ def encode_fetched(
 ) -> CodecSteps[list[Buffer]]:
     """Return the answer to a Fetch request as pieces to send in order; records are not copied."""
     flexible, some = FETCH.is_flexible(version), list(topics)
+    tags = _TAGS_ALONE if flexible else b""
     pieces: list[Buffer] = []
     out = bytearray(_I32.pack(throttle_ms))
     if version >= 7:
@@ -279,12 +279,9 @@ def encode_fetched(
                 pieces.append(out)
                 pieces += part.pieces
                 out = bytearray()
-            if flexible:
-                out += _TAGS_ALONE
-        if flexible:
-            out += _TAGS_ALONE
-    if flexible:
-        out += _TAGS_ALONE
+            out += tags
+        out += tags
+    out += tags
     pieces.append(out)
     return pieces
 
@@ -301,9 +298,7 @@ def _put_part(out: bytearray, part: FetchedPart, version: int, flexible: bool) -
         out += _FETCHED.pack(part.partition, part.error, part.end, part.stable, 0)[: -_I64.size]
     _put_count(out, -1 if part.aborted is None else len(part.aborted), flexible)
     for producer_id, first_offset in part.aborted or ():
-        out += _I64.pack(producer_id) + _I64.pack(first_offset)
-        if flexible:
-            out += _TAGS_ALONE
+        out += _I64.pack(producer_id) + _I64.pack(first_offset) + (_TAGS_ALONE if flexible else b"")
     if version >= 11:
         out += _I32.pack(-1)  # no replica is preferred
     _put_count(out, part.size, flexible)

@@ -20,14 +20,16 @@ their default. RECORDS are views of the given bytes, not copies.
 
 import struct
 from ast import literal_eval
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 from uuid import UUID
 
 from penstock.errors import InvalidRequest
 
-from .buffer import Buffer
+from . import Buffer
+from .headers import put_varint
 
 Message = dict[str, Any]
 NO_UUID = UUID(int=0)
@@ -63,50 +65,39 @@ class Uuid(NamedTuple):
     default: Any = NO_UUID
 
 
-class StructOf:
+class StructOf(NamedTuple):
     """Fields within a field."""
 
-    def __init__(self, *fields: "Field") -> None:
-        self.fields = fields
-        self.default: Any = None
+    fields: tuple["Field", ...]
+    default: Any = None
 
 
-class ArrayOf:
-    """An array of one type, or of structs."""
+class ArrayOf(NamedTuple):
+    """An array of one type."""
 
-    def __init__(self, *parts: "Field | Scalar | Text | Octets | Uuid") -> None:
-        first = parts[0]
-        self.element: FieldKind = (
-            first if not isinstance(first, Field) else StructOf(*(each for each in parts if isinstance(each, Field)))
-        )
-        self.default: Any = ()
+    element: "FieldKind"
+    default: Any = ()
 
 
 FieldKind = Scalar | Text | Octets | Uuid | StructOf | ArrayOf
+_INT16, _INT32 = Scalar("h", 0), Scalar("i", 0)
+_KINDS: dict[str, FieldKind] = {
+    **{"bool": Scalar("?", False), "int8": Scalar("b", 0), "int16": _INT16, "int32": _INT32, "int64": Scalar("q", 0)},
+    **{"string": Text(), "bytes": Octets(), "records": Octets(view=True), "uuid": Uuid()},
+}
 
-BOOL, INT8, INT16 = Scalar("?", False), Scalar("b", 0), Scalar("h", 0)
-INT32, INT64 = Scalar("i", 0), Scalar("q", 0)
-STRING, BYTES, RECORDS, UUID_ = Text(), Octets(), Octets(view=True), Uuid()
-_NO_DEFAULT = object()
 
-
+@dataclass(frozen=True, eq=False)  # compared by identity, so that an Api is quick to hash
 class Field:
     """One field: its versions, the first in which it may be null, its tag, its default."""
 
-    def __init__(
-        self,
-        name: str,
-        kind: FieldKind,
-        *,
-        since: int = 0,
-        until: int = _LAST_VERSION,
-        null_since: int | None = None,
-        tag: int | None = None,
-        default: Any = _NO_DEFAULT,
-    ) -> None:
-        self.name, self.kind, self.since, self.until = name, kind, since, until
-        self.null_since, self.tag = null_since, tag
-        self.default = kind.default if default is _NO_DEFAULT else default
+    name: str
+    kind: FieldKind
+    default: Any
+    since: int = 0
+    until: int = _LAST_VERSION
+    null_since: int | None = None
+    tag: int | None = None
 
     def is_in(self, version: int) -> bool:
         """Return whether a version has the field."""
@@ -133,11 +124,16 @@ class Api(NamedTuple):
 
     def decode_request(self, data: Buffer, version: int, at: int = 0) -> Message:
         """Return the request in bytes from position `at` on. Raises InvalidRequest."""
-        return _decoded(self, True, data, version, at)
+        message: Message = _reading(self, True, version)(FieldReader(data, at))
+        return message  # bytes may follow, as for Kafka: librdkafka sends more than Metadata 12 has
 
     def decode_answer(self, data: Buffer, version: int, at: int = 0) -> Message:
         """Return the answer in bytes from position `at` on. Raises InvalidRequest."""
-        return _decoded(self, False, data, version, at)
+        reader = FieldReader(data, at)
+        message: Message = _reading(self, False, version)(reader)
+        if reader.at != reader.end:
+            raise InvalidRequest(f"{self.name} version {version} ends at byte {reader.at} of {reader.end}")
+        return message
 
     def encode_request(self, message: Message, version: int) -> bytes:
         """Return a request as bytes; missing fields have their default."""
@@ -151,25 +147,12 @@ class Api(NamedTuple):
         return _encoded(self, False, message, version)
 
 
-_KINDS: dict[str, FieldKind] = {
-    "bool": BOOL,
-    "int8": INT8,
-    "int16": INT16,
-    "int32": INT32,
-    "int64": INT64,
-    "string": STRING,
-    "bytes": BYTES,
-    "records": RECORDS,
-    "uuid": UUID_,
-}
-
-
 def api(table: str) -> Api:
-    """Return the API in a table: its key, name and versions; then a row for each field of request and answer.
+    """Return the API in a table: its key, name and versions; then the fields of request and answer.
 
-    A row is `NAME TYPE` and, where they apply, `SINCE+` or `SINCE-UNTIL` (versions), `null` or `null:SINCE`,
-    `tag:NUMBER`, `=DEFAULT`. `{}` is a struct, `[]` an array of structs, whose fields are indented below it;
-    `[]int32` is an array of numbers.
+    A row has fields, divided by commas. A field is `NAME TYPE` and, where they apply, `SINCE+` or `SINCE-UNTIL`
+    (versions), `null` or `null:SINCE`, `tag:NUMBER`, `=DEFAULT`. `{}` is a struct, `[]` an array of structs, whose
+    fields follow in its row behind a colon, or are indented below it; `[]int32` is an array of numbers.
     """
     head, _, *rows = [each for each in table.splitlines() if each.strip()]
     key, name, versions, *flexible = head.split()
@@ -185,7 +168,9 @@ def _fields(rows: list[str]) -> tuple[Field, ...]:
         row, rows = rows[0], rows[1:]
         depth = _depth(row)
         below = next((at for at, each in enumerate(rows) if _depth(each) <= depth), len(rows))
-        found.append(_field(row.split(), _fields(rows[:below])))
+        fields, _, inline = row.partition(": ")
+        inner = _fields([inline] if inline else rows[:below])
+        found += [_field(each.split(), inner) for each in fields.split(",")]
         rows = rows[below:]
     return tuple(found)
 
@@ -196,10 +181,11 @@ def _depth(row: str) -> int:
 
 def _field(words: list[str], inner: tuple[Field, ...]) -> Field:
     name, kind, *more = words
-    known: dict[str, FieldKind] = {"{}": StructOf(*inner), **_KINDS}
+    element = kind.removeprefix("[]")
+    known = _KINDS[element] if element in _KINDS else StructOf(inner)
     if kind.startswith("[]"):
-        known[kind] = ArrayOf(*(inner or [_KINDS[kind.removeprefix("[]")]]))
-    given: dict[str, Any] = {}
+        known = ArrayOf(known)
+    given: dict[str, Any] = {"default": known.default}
     for word in more:
         if word.startswith("="):
             given["default"] = literal_eval(word[1:])
@@ -210,7 +196,7 @@ def _field(words: list[str], inner: tuple[Field, ...]) -> Field:
         else:
             since, _, until = word.removesuffix("+").partition("-")
             given |= {"since": int(since)} | ({"until": int(until)} if until else {})
-    return Field(name, known[kind], **given)
+    return Field(name, known, **given)
 
 
 class FieldReader:
@@ -267,22 +253,6 @@ ReadField = Callable[[FieldReader], Any]
 Put = Callable[[bytearray, Any], None]
 
 
-def put_varint(out: bytearray, number: int) -> None:
-    """Add an unsigned varint."""
-    while number > 0x7F:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    out.append(number)
-
-
-def _decoded(api: Api, is_request: bool, data: Buffer, version: int, at: int) -> Message:
-    reader = FieldReader(data, at)
-    message: Message = _reading(api, is_request, version)(reader)
-    if reader.at != reader.end and not is_request:  # like Kafka: librdkafka sends more than Metadata 12 has
-        raise InvalidRequest(f"{api.name} version {version} ends at byte {reader.at} of {reader.end}")
-    return message
-
-
 def _encoded(api: Api, is_request: bool, message: Message, version: int) -> bytes:
     out = bytearray()
     _putting(api, is_request, version)(out, message)
@@ -306,8 +276,8 @@ def _putting(api: Api, is_request: bool, version: int) -> Put:
 
 def _read_struct(fields: tuple[Field, ...], version: int, flexible: bool) -> ReadField:
     plain, tagged = split_fields(fields, version)
-    steps = [(each.name, _reader(each, version, flexible)) for each in plain]
-    tags = {each.tag: (each.name, _reader(each, version, flexible)) for each in tagged}
+    steps = [(each.name, reader_of(each, version, flexible)) for each in plain]
+    tags = {each.tag: (each.name, reader_of(each, version, flexible)) for each in tagged}
     absent = {each.name: each.default for each in fields if each not in plain}
 
     def read(reader: FieldReader) -> Message:
@@ -315,19 +285,24 @@ def _read_struct(fields: tuple[Field, ...], version: int, flexible: bool) -> Rea
         for name, step in steps:
             message[name] = step(reader)
         if flexible:
-            for _ in reader.tags():
-                number, length = reader.varint(), reader.varint()
-                if number not in tags:
-                    reader.take(length)
-                    continue
-                name, step = tags[number]
-                begin = reader.at
-                message[name] = step(reader)
-                if reader.at != begin + length:
-                    raise InvalidRequest(f"tag {number} has {reader.at - begin} bytes, not {length}")
+            read_tags(reader, tags, message)
         return message
 
     return read
+
+
+def read_tags(reader: FieldReader, tags: Mapping[int | None, tuple[str, ReadField]], message: Message) -> None:
+    """Read the tagged fields that follow into a message; unknown ones are skipped."""
+    for _ in reader.tags():
+        number, length = reader.varint(), reader.varint()
+        if number not in tags:
+            reader.take(length)
+            continue
+        name, step = tags[number]
+        begin = reader.at
+        message[name] = step(reader)
+        if reader.at != begin + length:
+            raise InvalidRequest(f"tag {number} has {reader.at - begin} bytes, not {length}")
 
 
 def split_fields(fields: tuple[Field, ...], version: int) -> tuple[list[Field], list[Field]]:
@@ -336,7 +311,8 @@ def split_fields(fields: tuple[Field, ...], version: int) -> tuple[list[Field], 
     return [each for each in there if each.tag is None], [each for each in there if each.tag is not None]
 
 
-def _reader(field: Field, version: int, flexible: bool) -> ReadField:
+def reader_of(field: Field, version: int, flexible: bool) -> ReadField:
+    """Return the reader for a field."""
     nullable = field.null_since is not None and version >= field.null_since
     return read_kind(field.kind, version, flexible, field.name, nullable)
 
@@ -372,7 +348,7 @@ def read_length(kind: Text | Octets | ArrayOf, flexible: bool) -> Callable[[Fiel
     """Return the reader for a length; -1 is null."""
     if flexible:
         return lambda reader: reader.varint() - 1
-    fixed = _read_scalar(INT16 if isinstance(kind, Text) else INT32)
+    fixed = _read_scalar(_INT16 if isinstance(kind, Text) else _INT32)
     return lambda reader: int(fixed(reader))
 
 
@@ -405,8 +381,8 @@ def _text(data: memoryview, name: str) -> str:
 
 def _put_struct(fields: tuple[Field, ...], version: int, flexible: bool) -> Put:
     plain, tagged = split_fields(fields, version)
-    steps = [(each.name, each.default, _putter(each, version, flexible)) for each in plain]
-    tags = sorted((each.tag, each.name, each.default, _putter(each, version, flexible)) for each in tagged)
+    steps = [(each.name, each.default, put_kind(each.kind, version, flexible)) for each in plain]
+    tags = sorted((each.tag, each.name, each.default, put_kind(each.kind, version, flexible)) for each in tagged)
 
     def put(out: bytearray, message: Message | bytes) -> None:
         if isinstance(message, bytes):
@@ -415,28 +391,25 @@ def _put_struct(fields: tuple[Field, ...], version: int, flexible: bool) -> Put:
         for name, default, step in steps:
             step(out, message.get(name, default))
         if flexible:
-            encoded = list(set_tags(tags, message))
-            put_varint(out, len(encoded))
-            for number, content in encoded:
-                put_varint(out, number)
-                put_varint(out, len(content))
-                out += content
+            put_tags(out, tags, message)
 
     return put
 
 
-def set_tags(tags: list[tuple[Any, str, Any, Put]], message: Message) -> Iterator[tuple[int, bytearray]]:
-    """Yield the tagged fields that differ from their default."""
+def put_tags(out: bytearray, tags: list[tuple[Any, str, Any, Put]], message: Message) -> None:
+    """Add the tagged fields that differ from their default."""
+    encoded = []
     for number, name, default, step in tags:
         value = message.get(name, default)
         if value != default and value is not None:
             content = bytearray()
             step(content, value)
-            yield number, content
-
-
-def _putter(field: Field, version: int, flexible: bool) -> Put:
-    return put_kind(field.kind, version, flexible)
+            encoded.append((number, content))
+    put_varint(out, len(encoded))
+    for number, content in encoded:
+        put_varint(out, number)
+        put_varint(out, len(content))
+        out += content
 
 
 def put_kind(kind: FieldKind, version: int, flexible: bool) -> Put:

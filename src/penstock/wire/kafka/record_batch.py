@@ -1,4 +1,4 @@
-"""Kafka's record batch, version 2: its header, its checks, and the few fields that a log overwrites.
+"""Kafka's record batch, version 2: its header and checks, the few fields that a log overwrites, and its markers.
 
 | bytes | field             | meaning                                                                     |
 |-------|-------------------|-----------------------------------------------------------------------------|
@@ -17,6 +17,13 @@
 | 57-60 | record_count      | number of records; fewer than the offsets if some were compacted away       |
 | 61-   | records           | one after another, compressed together according to the attributes          |
 
+A control batch is a marker that ends a transaction in a log; readers do not see it. It has one record:
+
+| bytes | key field | meaning           | | bytes | value field       | meaning                       |
+|-------|-----------|-------------------|-|-------|-------------------|-------------------------------|
+| 0-1   | version   | 0                 | | 0-1   | version           | 0                             |
+| 2-3   | type      | 0 abort, 1 commit | | 2-5   | coordinator_epoch | epoch of its coordinator      |
+
 All integers are big-endian. Base offset and leader epoch come before the bytes that the CRC covers, so a log
 places a batch without changing anything else. Codec without I/O; nothing here copies a batch.
 """
@@ -29,14 +36,15 @@ from typing import NamedTuple
 from penstock.errors import InvalidBatch, InvalidTime, MissingExtra
 from penstock.model.limits import LAST_TIME_MS
 
-from .buffer import Buffer
+from . import Buffer
 
 try:
-    from fastcrc.crc32 import iscsi as crc32c
+    from fastcrc.crc32 import iscsi
 except ModuleNotFoundError as exc:  # pragma: no cover - asked in tests/unit with the module hidden
     raise MissingExtra("a log in files, or a Kafka port,", "kafka") from exc
 
 
+crc32c = iscsi  # the checksum of batches, and of our own files
 MAGIC = 2
 HEADER = struct.Struct(">qiibIhiqqqhii")
 HEADER_BYTES = HEADER.size
@@ -52,6 +60,10 @@ NO_TIME_MS = -1
 _PLACE = struct.Struct(">q")
 _EPOCH = struct.Struct(">i")
 _CRC = struct.Struct(">I")
+_MARKER_KEY = struct.Struct(">hh")
+_MARKER_VALUE = struct.Struct(">hi")
+# Its record: length, attributes, time delta, offset delta, key length, key, value length, value, no headers.
+_MARKER = struct.Struct(f"bbbbb{_MARKER_KEY.size}sb{_MARKER_VALUE.size}sb")
 _PLACE_AT, _EPOCH_AT, _CRC_AT = 0, 12, 17
 _APPEND_TIME, _TRANSACTIONAL, _CONTROL = 0x08, 0x10, 0x20
 
@@ -229,3 +241,34 @@ def sealed(header: BatchHeader, records: Buffer) -> bytearray:
 def next_sequence(sequence: int, count: int) -> int:
     """Return a producer's sequence number advanced by `count`, wrapping to 0."""
     return (sequence + count) % (LAST_SEQUENCE + 1)
+
+
+class Marker(IntEnum):
+    """The outcome of a transaction."""
+
+    ABORT = 0
+    COMMIT = 1
+
+
+def encode_marker(
+    marker: Marker, *, producer_id: int, producer_epoch: int, coordinator_epoch: int, timestamp_ms: int
+) -> bytearray:
+    """Return the batch that ends a producer's transaction; the log places it."""
+    key, value = _MARKER_KEY.pack(0, marker), _MARKER_VALUE.pack(0, coordinator_epoch)
+    # As varints, which are zigzag, lengths are doubled.
+    record = _MARKER.pack(2 * (_MARKER.size - 1), 0, 0, 0, 2 * len(key), key, 2 * len(value), value, 0)
+    first = 0, 0, -1, MAGIC, 0, _TRANSACTIONAL | _CONTROL, 0  # `sealed` sets length and checksum
+    producer = producer_id, producer_epoch, NO_SEQUENCE
+    return sealed(BatchHeader(*first, timestamp_ms, timestamp_ms, *producer, record_count=1), record)
+
+
+def decode_marker(batch: Buffer) -> Marker:
+    """Return the marker in a control batch. Raises InvalidBatch if it is not a marker."""
+    try:
+        (*_, key_length, key, _, _, _) = _MARKER.unpack_from(batch, HEADER_BYTES)
+        version, kind = _MARKER_KEY.unpack(key)
+        if key_length != 2 * _MARKER_KEY.size or version < 0:
+            raise ValueError(f"version {version}, {key_length}")
+        return Marker(kind)
+    except (struct.error, ValueError) as exc:
+        raise InvalidBatch(f"it is a control batch but not a transaction marker ({exc})") from exc

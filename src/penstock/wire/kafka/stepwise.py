@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from penstock.errors import InvalidRequest
 
-from .buffer import Buffer
+from . import Buffer
 from .layout import (
     Api,
     ArrayOf,
@@ -23,10 +23,11 @@ from .layout import (
     StructOf,
     put_kind,
     put_length,
-    put_varint,
+    put_tags,
     read_kind,
     read_length,
-    set_tags,
+    read_tags,
+    reader_of,
     split_fields,
 )
 
@@ -60,16 +61,6 @@ def encode_element(api: Api, array: str, message: Message, version: int) -> Code
     return bytes(out)
 
 
-def drained(steps: CodecSteps[T]) -> T:
-    """Run all steps and return their result."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as done:
-            found: T = done.value
-            return found
-
-
 @lru_cache(maxsize=1024)
 def _reading(api: Api, version: int) -> _ReadSteps:
     return _read_struct(api.request, version, api.is_flexible(version))
@@ -81,7 +72,6 @@ def _putting(api: Api, version: int) -> _PutSteps:
 
 
 def _has_array(kind: FieldKind) -> bool:
-    """Return whether a value may contain a list at any depth."""
     if isinstance(kind, StructOf):
         return any(_has_array(each.kind) for each in kind.fields)
     return isinstance(kind, ArrayOf)
@@ -93,34 +83,24 @@ def _has_array(kind: FieldKind) -> bool:
 def _read_struct(fields: tuple[Field, ...], version: int, flexible: bool) -> _ReadSteps:
     plain, tagged = split_fields(fields, version)
     steps = [(each.name, *_reader(each, version, flexible)) for each in plain]
-    tags = {each.tag: (each.name, *_reader(each, version, flexible)) for each in tagged}
+    tags = {each.tag: (each.name, reader_of(each, version, flexible)) for each in tagged}
     absent = {each.name: each.default for each in fields if each not in plain}
 
     def read(reader: FieldReader) -> CodecSteps[Message]:
         message = dict(absent)
         for name, at_once, step in steps:
             message[name] = at_once(reader) if step is None else (yield from step(reader))
-        if not flexible:
-            return message
-        for _ in reader.tags():
-            number, length = reader.varint(), reader.varint()
-            if number not in tags:
-                reader.take(length)
-                continue
-            name, at_once, step = tags[number]
-            begin = reader.at
-            message[name] = at_once(reader) if step is None else (yield from step(reader))
-            if reader.at != begin + length:
-                raise InvalidRequest(f"tag {number} has {reader.at - begin} bytes, not {length}")
+        if flexible:
+            read_tags(reader, tags, message)  # at once: no tagged field of a request has a list
         return message
 
     return read
 
 
 def _reader(field: Field, version: int, flexible: bool) -> tuple[ReadField, _ReadSteps | None]:
-    nullable = field.null_since is not None and version >= field.null_since
-    at_once = read_kind(field.kind, version, flexible, field.name, nullable)
+    at_once = reader_of(field, version, flexible)
     if isinstance(field.kind, ArrayOf):
+        nullable = field.null_since is not None and version >= field.null_since
         return at_once, _read_array(field.kind, version, flexible, field.name, nullable)
     if isinstance(field.kind, StructOf) and _has_array(field.kind):
         return at_once, _read_struct(field.kind.fields, version, flexible)
@@ -169,12 +149,7 @@ def _put_struct(fields: tuple[Field, ...], version: int, flexible: bool) -> _Put
             else:
                 yield from step(out, value)
         if flexible:
-            encoded = list(set_tags(tags, message))
-            put_varint(out, len(encoded))
-            for number, content in encoded:
-                put_varint(out, number)
-                put_varint(out, len(content))
-                out += content
+            put_tags(out, tags, message)
 
     return put
 

@@ -1,92 +1,57 @@
 """The frames that a client may negotiate by 0xFE: the same head as before, with structured bodies.
 
-| request          | body                                                                                 |
-|------------------|--------------------------------------------------------------------------------------|
-| 254 negotiate    | least u8, most u8 (versions), codecs u8 (bits: 1 snappy, 2 zstd), features u32 (0)     |
-| 5 authenticate   | request u32, secret: the 64 digits of a password, or a token                         |
-| 1, 2 create      | request u32, topic text                                                              |
-| 3 publish        | request u32, token 16 bytes (all 0: none), tag u8, packed u8, topic, key, type: text, |
-|                  | payload: the rest                                                                    |
-| 4 subscribe      | request u32, topic text, group text (none: the shared one), credits u32, lease ms u32 |
-| 6 ack            | request u32, subscription u32, ranges                                                |
-| 7 nack           | request u32, subscription u32, after ms u32 (2^32-1: the retry policy), ranges       |
-| 8 credit         | request u32, subscription u32, credits u32                                           |
-| 200 clear        | request u32, topic text                                                              |
-| 201 delete       | request u32, topic text                                                              |
-
-| answer           | data                                                                                 |
-|------------------|--------------------------------------------------------------------------------------|
-| 0 to 254         | version u8, codec u8 (one bit, or 0), features u32 (0), whether to authenticate u8      |
-| 0 to 3           | request u32, partition u32, offset u64: the message's id                              |
-| 0 to the others  | request u32, count u32: the messages that an ack or nack has settled                  |
-| 1 message        | subscription u32 (its request), partition u32, offset u64, attempt u16, redelivered   |
-|                  | u8, tag u8, packed u8, token 16 bytes, key text, type text, payload: the rest         |
-| any other code   | request u32, reason: the rest, UTF-8                                                  |
-
-Integers are big-endian. text: u16 length (2^16-1: none) and UTF-8. ranges: u16 count, then partition u32,
-first u64, last u64 each. tag: 0 raw bytes, 1 JSON, 2 Protobuf. packed: the codec of the payload, or 0. Every
-answer has its size, and an error closes the connection only if the bytes after it cannot be parsed.
+Each request has a number, which its answer repeats. Integers are big-endian. text: u16 length (2^16-1: none) and UTF-8.
+ranges: u16 count, then partition u32, first u64, last u64 each. token: 16 bytes (all 0: none). rest: the bytes that are
+left. tag: 0 raw bytes, 1 JSON, 2 Protobuf. packed: the codec of the payload, or 0. Every answer has its size, and an
+error closes the connection only if the bytes after it cannot be parsed.
 """
 
 import struct
 from typing import Any
 
-from .codes import TinyqCode, TinyqCommand, TinyqRefusal
+from .frames import TinyqCode, TinyqCommand, TinyqRefusal
 
 VERSION = 1
 NO_TOKEN = bytes(16)
 BY_POLICY = (1 << 32) - 1
 SNAPPY, ZSTD = 1, 2
 _NONE = (1 << 16) - 1
-_NUMBERS = {
-    "u8": struct.Struct(">B"),
-    "u16": struct.Struct(">H"),
-    "u32": struct.Struct(">I"),
-    "u64": struct.Struct(">Q"),
-}
+_NUMBERS = {name: struct.Struct(sign) for name, sign in (("u8", ">B"), ("u16", ">H"), ("u32", ">I"), ("u64", ">Q"))}
 _RANGE = struct.Struct(">IQQ")
 BodyLayout = tuple[tuple[str, str], ...]
 
-_TOPIC: BodyLayout = (("request", "u32"), ("topic", "text"))
-_SUBSCRIPTION: BodyLayout = (("request", "u32"), ("subscription", "u32"))
+
+def _body(fields: str) -> BodyLayout:
+    """Return the layout in a text: a type and a name for each field."""
+    return tuple((name, kind) for kind, name in (each.split() for each in fields.split(",")))
+
+
+_TOPIC = _body("u32 request, text topic")
 REQUESTS: dict[int, BodyLayout] = {
-    TinyqCommand.NEGOTIATE: (("least", "u8"), ("most", "u8"), ("codecs", "u8"), ("features", "u32")),
-    TinyqCommand.AUTHENTICATE: (("request", "u32"), ("secret", "rest")),
+    # versions; codecs by bits: 1 snappy, 2 zstd; features: 0
+    TinyqCommand.NEGOTIATE: _body("u8 least, u8 most, u8 codecs, u32 features"),
+    TinyqCommand.AUTHENTICATE: _body("u32 request, rest secret"),  # the 64 digits of a password, or a token
     TinyqCommand.CREATE_CONSUME: _TOPIC,
     TinyqCommand.CREATE_BROADCAST: _TOPIC,
-    TinyqCommand.PUBLISH: (
-        ("request", "u32"),
-        ("token", "token"),
-        ("tag", "u8"),
-        ("packed", "u8"),
-        ("topic", "text"),
-        ("key", "text"),
-        ("type", "text"),
-        ("payload", "rest"),
+    TinyqCommand.PUBLISH: _body(
+        "u32 request, token token, u8 tag, u8 packed, text topic, text key, text type, rest payload"
     ),
-    TinyqCommand.SUBSCRIBE: (*_TOPIC, ("group", "text"), ("credits", "u32"), ("lease_ms", "u32")),
-    TinyqCommand.ACK: (*_SUBSCRIPTION, ("ranges", "ranges")),
-    TinyqCommand.NACK: (*_SUBSCRIPTION, ("after_ms", "u32"), ("ranges", "ranges")),
-    TinyqCommand.CREDIT: (*_SUBSCRIPTION, ("credits", "u32")),
+    # no group: the shared one
+    TinyqCommand.SUBSCRIBE: _body("u32 request, text topic, text group, u32 credits, u32 lease_ms"),
+    TinyqCommand.ACK: _body("u32 request, u32 subscription, ranges ranges"),
+    TinyqCommand.NACK: _body("u32 request, u32 subscription, u32 after_ms, ranges ranges"),  # 2^32-1: by policy
+    TinyqCommand.CREDIT: _body("u32 request, u32 subscription, u32 credits"),
     TinyqCommand.CLEAR: _TOPIC,
     TinyqCommand.DELETE: _TOPIC,
 }
-NEGOTIATED: BodyLayout = (("version", "u8"), ("codec", "u8"), ("features", "u32"), ("authenticates", "u8"))
-PUBLISHED: BodyLayout = (("request", "u32"), ("partition", "u32"), ("offset", "u64"))
-DONE: BodyLayout = (("request", "u32"), ("count", "u32"))
-PROBLEM: BodyLayout = (("request", "u32"), ("why", "rest"))
-MESSAGE: BodyLayout = (
-    ("subscription", "u32"),
-    ("partition", "u32"),
-    ("offset", "u64"),
-    ("attempt", "u16"),
-    ("redelivered", "u8"),
-    ("tag", "u8"),
-    ("packed", "u8"),
-    ("token", "token"),
-    ("key", "text"),
-    ("type", "text"),
-    ("payload", "rest"),
+# Answers to 254, to 3 (the message's id), and to the others (the messages that an ack or nack has settled).
+NEGOTIATED = _body("u8 version, u8 codec, u32 features, u8 authenticates")  # codec: one bit, or 0; features: 0
+PUBLISHED = _body("u32 request, u32 partition, u64 offset")
+DONE = _body("u32 request, u32 count")
+PROBLEM = _body("u32 request, rest why")  # any other code; UTF-8
+MESSAGE = _body(  # answer 1; subscription: its request
+    "u32 subscription, u32 partition, u64 offset, u16 attempt, u8 redelivered, u8 tag, u8 packed, token token, "
+    "text key, text type, rest payload"
 )
 
 

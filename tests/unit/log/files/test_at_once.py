@@ -14,14 +14,14 @@ from penstock.log.files.partition import PartitionLog
 from penstock.log.files.writer import LogWriter, PartitionWrite
 from penstock.testing import FakeClock
 from penstock.wire.kafka.record_batch import read_header
-from penstock.wire.kafka.records import NewRecord, encode_records
+from penstock.wire.kafka.records import KafkaRecord, encode_records
 from tests.crash.waiting import wait_until
 from tests.unit.log.files.partitions import OpenPartition, open_partition
 from tests.unit.log.files.test_faults import FailingDisk
 
 
 def a_write(opened: OpenPartition, value: bytes) -> PartitionWrite:
-    batch = encode_records([NewRecord(0, 1000, None, value, [])])
+    batch = encode_records([KafkaRecord(0, 1000, None, value, [])])
     return PartitionWrite(opened.partition, batch, [(0, read_header(batch))])
 
 
@@ -85,7 +85,7 @@ def test_one_batch_is_not_appended_if_a_round_came_before_it_and_left_no_room(
         opened.append("a")
         partition, begin = opened.partition, LogWriter._begin_alone
         left = partition._reserved - partition.next_offset
-        batch = encode_records([NewRecord(n, 1000, None, b"", []) for n in range(left)])
+        batch = encode_records([KafkaRecord(n, 1000, None, b"", []) for n in range(left)])
         whole = PartitionWrite(partition, batch, [(0, read_header(batch))])
 
         def late(self: LogWriter) -> bool:

@@ -26,11 +26,10 @@ from penstock.errors import (
 from penstock.log.batches import Aborted, BatchLog, LogPlace, Write, WriteResult
 from penstock.log.contract import Batch, OffsetRange, Producer, Topic
 from penstock.log.entry import content_of
-from penstock.log.files.compression import compressed
+from penstock.log.files.appender import ProducerNotes
 from penstock.log.files.log import FileLog
-from penstock.log.files.notes import ProducerNotes
 from penstock.log.files.rewriting import rewrite
-from penstock.log.files.segment_header import HEADER_BYTES
+from penstock.log.files.segment import HEADER_BYTES
 from penstock.log.store import Store, open_batches, open_store
 from penstock.model.partition import KAFKA
 from penstock.operate.groups import groups
@@ -38,7 +37,7 @@ from penstock.operate.reconcile import reconcile
 from penstock.operate.retention import retain
 from penstock.testing.clock import FakeClock
 from penstock.wire.kafka.record_batch import batches_in, headers_in, read_header, sealed
-from penstock.wire.kafka.records import NewRecord, decode_records, encode_records, record_bytes
+from penstock.wire.kafka.records import KafkaRecord, compressed, decode_records, encode_records, record_bytes
 from tests.suites.records import a_record
 from tests.suites.refusal import refusal
 
@@ -124,7 +123,7 @@ def log(tmp_path: Path) -> Iterator[Opened]:
 
 def a_batch(*values: bytes, **producer: Any) -> bytearray:
     return encode_records(
-        [NewRecord(number, 10 + number, b"k", value, []) for number, value in enumerate(values)], **producer
+        [KafkaRecord(number, 10 + number, b"k", value, []) for number, value in enumerate(values)], **producer
     )
 
 
@@ -230,8 +229,8 @@ def test_other_bytes_under_known_sequences_are_no_repetition_also_after_a_restar
 @pytest.mark.parametrize("lose", [None, ".snapshot"])
 def test_a_batch_without_a_time_is_known_again_by_the_bytes_that_were_sent(log: Opened, lose: str | None) -> None:
     """The log gives it a time, so that it has another checksum there: what only the log says is unknown."""
-    batch = encode_records([NewRecord(0, -1, b"k", b"v", [])], producer_id=7, producer_epoch=0, base_sequence=0)
-    other = encode_records([NewRecord(0, -1, b"k", b"w", [])], producer_id=7, producer_epoch=0, base_sequence=0)
+    batch = encode_records([KafkaRecord(0, -1, b"k", b"v", [])], producer_id=7, producer_epoch=0, base_sequence=0)
+    other = encode_records([KafkaRecord(0, -1, b"k", b"w", [])], producer_id=7, producer_epoch=0, base_sequence=0)
     for restarts in range(2):
         (again,) = log.write([Write(log.topic, 0, bytes(batch))])
         assert (again.base_offset, again.error) == (0, None)

@@ -17,9 +17,9 @@ from penstock.log.files.directory import TopicFiles
 from penstock.log.files.disk import Disk, DiskFile
 from penstock.log.files.log import FileLog
 from penstock.log.files.open_files import OpenFiles
-from penstock.log.files.partition_reader import PartitionReader
+from penstock.log.files.partition_view import PartitionReader
 from penstock.log.files.search import NameKind, may_hold
-from penstock.log.files.segment_header import HEADER_BYTES
+from penstock.log.files.segment import HEADER_BYTES
 from penstock.log.files.small_files import read_policy, read_reservation, read_shortened, write_policy, write_shortened
 from penstock.log.files.verify import Kind, PartitionWalk
 from penstock.log.store import open_store

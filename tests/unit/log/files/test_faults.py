@@ -15,14 +15,14 @@ from penstock.log.entry import Content
 from penstock.log.files.disk import Disk, DiskFile
 from penstock.log.files.log import FileLog
 from penstock.log.files.rewriting import erase
-from penstock.log.files.segment_header import HEADER_BYTES
+from penstock.log.files.segment import HEADER_BYTES
 from penstock.log.files.writer import PartitionWrite
 from penstock.log.kafka_form import encode_contents
 from penstock.log.store import open_store
 from penstock.testing import FakeClock
-from penstock.wire.kafka.buffer import Buffer
+from penstock.wire.kafka import Buffer
 from penstock.wire.kafka.record_batch import read_header
-from penstock.wire.kafka.records import NewRecord, encode_records
+from penstock.wire.kafka.records import KafkaRecord, encode_records
 from tests.unit.log.files.partitions import open_partition
 
 
@@ -239,7 +239,7 @@ def test_one_round_is_split_over_segments_that_keep_to_their_size(tmp_path: Path
         assert len(sizes) > 5
         assert max(sizes) <= 4096
         assert len(opened.ids()) == 120
-        assert opened.files.count <= 64
+        assert len(opened.files._opened) <= 64
 
 
 def test_a_segment_is_closed_when_it_is_old(tmp_path: Path) -> None:
@@ -261,7 +261,7 @@ def test_a_round_that_fails_unexpectedly_leaves_no_offset_that_is_given_and_not_
     with open_partition(tmp_path, clock=clock) as opened:
         opened.append("a")
         batches = [
-            encode_records([NewRecord(0, 1000, b"k", b"v", [])], producer_id=id, producer_epoch=0, base_sequence=0)
+            encode_records([KafkaRecord(0, 1000, b"k", b"v", [])], producer_id=id, producer_epoch=0, base_sequence=0)
             for id in (7, 8)
         ]
         good, bad = (PartitionWrite(opened.partition, each, [(0, read_header(each))]) for each in batches)

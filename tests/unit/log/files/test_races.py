@@ -14,7 +14,7 @@ from penstock.log.files.heads import HeadsFile, PartitionHead
 from penstock.log.files.log import FileLog
 from penstock.log.files.rewriting import erase, write_beside
 from penstock.log.files.writer import LogWriter
-from penstock.wire.kafka.buffer import Buffer
+from penstock.wire.kafka import Buffer
 from tests.suites.records import a_record
 from tests.unit.log.files.partitions import open_partition
 

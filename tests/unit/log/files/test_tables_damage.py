@@ -18,7 +18,7 @@ from penstock.database.migrations import migrate
 from penstock.database.naming import Names
 from penstock.errors import StoreDamaged
 from penstock.log.contract import OffsetRange
-from penstock.log.files import lock, tables
+from penstock.log.files import disk, tables
 from penstock.log.files.log import FileLog
 from penstock.log.files.verify import check_tables
 from penstock.log.files.write_ahead import write_ahead_damage
@@ -356,7 +356,7 @@ def test_a_number_that_a_killed_writer_left_keeps_nobody_from_looking(
     log.write_bytes(flipped(log.read_bytes(), 2000, 0))
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
-    (path.parent / lock.NAME).write_text(f"{os.getppid() if is_living else ended.pid}\n")
+    (path.parent / disk.LOCK_NAME).write_text(f"{os.getppid() if is_living else ended.pid}\n")
     with pytest.raises(StoreDamaged, match="would be lost"):
         names_in(path.parent)
     assert [each.file for each in check_tables(path.parent)] == [tables.NAME]

@@ -16,13 +16,11 @@ from penstock.log.files.directory import TopicFiles
 from penstock.log.files.disk import Disk, DiskFile
 from penstock.log.files.open_files import OpenFiles
 from penstock.log.files.partition import PartitionLog
-from penstock.log.files.partition_reader import PartitionReader
-from penstock.log.files.producers import Producers
-from penstock.log.files.snapshots import newest_snapshot, snapshot_offsets
+from penstock.log.files.partition_view import PartitionReader
+from penstock.log.files.producers import Producers, newest_snapshot, snapshot_offsets
 from penstock.log.files.writer import PartitionWrite
 from penstock.testing import FakeClock
-from penstock.wire.kafka.control_batch import Marker, encode_marker
-from penstock.wire.kafka.record_batch import BatchHeader, read_header
+from penstock.wire.kafka.record_batch import BatchHeader, Marker, encode_marker, read_header
 from tests.unit.log.files.partitions import TOPIC, OpenPartition, open_partition
 from tests.unit.log.files.test_batch_log import Opened, a_batch, file_log, transactional
 

@@ -16,7 +16,7 @@ from penstock.log.contract import Keep
 from penstock.log.files.writer import PartitionWrite
 from penstock.model.retry import Fixed
 from penstock.wire.kafka.record_batch import read_header
-from penstock.wire.kafka.records import NewRecord, encode_records
+from penstock.wire.kafka.records import KafkaRecord, encode_records
 from tests.unit.log.files.test_upkeep import Tended, lasts
 
 SOON = timedelta(minutes=1)
@@ -67,7 +67,7 @@ def test_killed_between_two_segments_nothing_that_was_deleted_comes_back(tended:
 
 def a_sent_batch(tended: Tended, sequence: int) -> WriteResult:
     """Append a record of a Kafka producer."""
-    news = [NewRecord(0, tended.clock.now_ms(), b"k0", b"v" * 20, [])]
+    news = [KafkaRecord(0, tended.clock.now_ms(), b"k0", b"v" * 20, [])]
     batch = bytearray(encode_records(news, producer_id=7, producer_epoch=0, base_sequence=sequence))
     partition = tended.log.partition(tended.topic, 0)
     found: list[WriteResult] = []

@@ -1,11 +1,13 @@
 """A message of every layout with a value in every field: what one encoder writes another must read."""
 
 import random
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 from penstock.wire.kafka.layout import ArrayOf, Field, FieldKind, Message, Octets, Scalar, StructOf, Text
+from penstock.wire.kafka.stepwise import CodecSteps
 
+T = TypeVar("T")
 _SIZES = {"b": 7, "h": 15, "i": 31, "q": 63}
 
 
@@ -37,3 +39,13 @@ def _of_kind(kind: FieldKind, version: int, draw: random.Random) -> Any:
     if isinstance(kind, ArrayOf):
         return [_of_kind(kind.element, version, draw) for _ in range(draw.randrange(4))]
     return UUID(bytes=draw.randbytes(16))
+
+
+def drained(steps: CodecSteps[T]) -> T:
+    """Run all steps and return their result."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            found: T = done.value
+            return found

@@ -22,8 +22,8 @@ from penstock.wire.kafka.hot import (
     encode_produced,
 )
 from penstock.wire.kafka.layout import Api, Message
-from penstock.wire.kafka.stepwise import drained, encode_element
-from tests.unit.wire.kafka.samples import a_message
+from penstock.wire.kafka.stepwise import encode_element
+from tests.unit.wire.kafka.samples import a_message, drained
 
 VERSIONS = [(api, version) for api in APIS.values() for version in range(api.versions[0], api.versions[1] + 1)]
 each_version = pytest.mark.parametrize(

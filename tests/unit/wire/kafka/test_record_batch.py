@@ -2,27 +2,29 @@ import pytest
 from fastcrc.crc32 import iscsi as crc32c
 
 from penstock.errors import InvalidBatch, InvalidTime
-from penstock.wire.kafka.control_batch import Marker, decode_marker, encode_marker
 from penstock.wire.kafka.record_batch import (
     CRC_START,
     HEADER,
     HEADER_BYTES,
     LAST_SEQUENCE,
     Compression,
+    Marker,
     batches_in,
     check_batch,
     check_produced,
+    decode_marker,
+    encode_marker,
     headers_in,
     next_sequence,
     place_batch,
     read_header,
     sealed,
 )
-from penstock.wire.kafka.records import KafkaRecord, NewRecord, decode_records, encode_records, record_bytes
+from penstock.wire.kafka.records import KafkaRecord, decode_records, encode_records, record_bytes
 
 
 def a_batch(count: int = 2, *, codec: Compression = Compression.NONE, **producer: int) -> bytearray:
-    records = [NewRecord(n, 1000 + n, b"k%d" % n, b"v" * 50, [("h", None)]) for n in range(count)]
+    records = [KafkaRecord(n, 1000 + n, b"k%d" % n, b"v" * 50, [("h", None)]) for n in range(count)]
     return encode_records(records, codec=codec, **producer)  # type: ignore[arg-type]
 
 
@@ -140,7 +142,7 @@ def test_a_marker_says_how_a_transaction_ended(marker: Marker) -> None:
 
 def test_a_control_batch_that_is_no_marker_is_refused() -> None:
     with pytest.raises(InvalidBatch, match="not a transaction marker"):
-        decode_marker(encode_records([NewRecord(0, 0, b"\0\0\0\x09", b"", [])]))
+        decode_marker(encode_records([KafkaRecord(0, 0, b"\0\0\0\x09", b"", [])]))
 
 
 def test_after_the_last_sequence_comes_zero() -> None:

@@ -10,9 +10,9 @@ from penstock.wire.kafka.apis.cluster import FIND_COORDINATOR
 from penstock.wire.kafka.apis.groups import OFFSET_FETCH
 from penstock.wire.kafka.apis.topics import METADATA
 from penstock.wire.kafka.layout import Api
-from penstock.wire.kafka.stepwise import decode_request, drained, encode_answer
+from penstock.wire.kafka.stepwise import decode_request, encode_answer
 
-from .samples import a_message
+from .samples import a_message, drained
 from .test_layout import each_version
 
 

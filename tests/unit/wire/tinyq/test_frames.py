@@ -4,10 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.wire.tinyq.codes import TinyqCode, TinyqRefusal
 from penstock.wire.tinyq.frames import (
+    TinyqCode,
     TinyqPassword,
     TinyqReader,
+    TinyqRefusal,
     TinyqRequest,
     encode_answer,
     encode_request,

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from penstock.database.address import directory_in
 from penstock.database.dialects import dialect_name
 from penstock.database.naming import Names
 from penstock.errors import StoreUnsupported
-from penstock.log.files.url import directory_in
 from penstock.log.kafka_settings import KafkaSettings
 
 from ...address import is_kafka

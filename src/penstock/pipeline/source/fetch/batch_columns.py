@@ -16,9 +16,9 @@ import pyarrow.compute as pc
 
 from penstock.errors import Damaged, InvalidBatch
 from penstock.log.kafka_form import ID, OUR_SOURCE, OWNER, RAW, SOURCE, TYPE, VERSION, entries_of
-from penstock.wire.kafka.buffer import Buffer
-from penstock.wire.kafka.compression import TooManyBytes, unpacked
+from penstock.wire.kafka import Buffer
 from penstock.wire.kafka.record_batch import HEADER_BYTES, BatchHeader
+from penstock.wire.kafka.records import TooManyBytes, unpacked
 
 from ...offsets import Numbers
 from . import grouped

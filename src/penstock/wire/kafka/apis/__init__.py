@@ -1,9 +1,8 @@
 """Every API that the broker serves, by its key, with the versions it has.
 
-The set follows the requests of real clients (docs/reference/kafka.md): it stays below the versions that name
-topics by id, and has only the first request of the newer consumer group protocol, to refuse it. Produce is
-offered from version 0, whose record format is refused: otherwise librdkafka before 2.1 silently does not
-compress.
+The set follows the requests of real clients (docs/reference/kafka.md): it stays below the versions that name topics by
+id, and has only the first request of the newer consumer group protocol, to refuse it. Produce is offered from version
+0, whose record format is refused: otherwise librdkafka before 2.1 silently does not compress.
 """
 
 from ..layout import Api

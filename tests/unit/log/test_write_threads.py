@@ -10,12 +10,12 @@ import pytest
 from penstock.database.migrations import migrate
 from penstock.log.batches import Write, WriteResult
 from penstock.log.contract import Topic
-from penstock.log.sql import write_turns
+from penstock.log.sql import write_threads
 from penstock.log.sql.batches import SqlBatchLog
-from penstock.log.sql.write_turns import WaitingWrite, WriteTurns
+from penstock.log.sql.write_threads import WaitingWrite, WriteTurns
 from penstock.log.store import open_batches, open_store
 from penstock.model.partition import KAFKA
-from penstock.wire.kafka.records import NewRecord, encode_records
+from penstock.wire.kafka.records import KafkaRecord, encode_records
 
 TOPIC = Topic(1, "t", 1, KAFKA)
 SECONDS = 60
@@ -23,7 +23,7 @@ SECONDS = 60
 
 def a_write(topic: Topic, value: bytes, records: int = 1) -> list[Write]:
     """Return what one request writes."""
-    return [Write(topic, 0, encode_records([NewRecord(at, 1000, None, value, []) for at in range(records)]))]
+    return [Write(topic, 0, encode_records([KafkaRecord(at, 1000, None, value, []) for at in range(records)]))]
 
 
 def ignore(_: Sequence[WriteResult]) -> None:
@@ -166,7 +166,7 @@ def test_a_contested_partition_of_which_nothing_waits_is_forgotten(turns: Turns)
 def test_a_connection_is_written_with_the_next_transaction_while_another_pours(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(write_turns, "MORE_RECORDS", 3)
+    monkeypatch.setattr(write_threads, "MORE_RECORDS", 3)
     began, go_on, done = Event(), Event(), Event()
     rounds: list[list[bytes]] = []
     write = SqlBatchLog._write

@@ -1,28 +1,41 @@
-"""Turns batches of producers into rows: checked, unpacked and decoded, outside any transaction.
+"""Kafka's batches as rows, and rows as Kafka's batches, outside any transaction.
 
-A record keeps its headers unchanged. CloudEvent headers set its fields: `ce_id` its id, `ce_type` its type;
-without them it gets a new id and no type.
+From a producer: its batches are checked, unpacked and decoded. A record keeps its headers unchanged. CloudEvent
+headers set its fields: `ce_id` its id, `ce_type` its type; without them it gets a new id and no type.
+
+For a consumer: rows are encoded as one batch. A record that was published as an event gets the headers of a
+CloudEvent before its own; one from the Kafka port keeps its headers. Erased records are left out, and the batch
+spans their offsets.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from operator import itemgetter
 from typing import NamedTuple
 
 from penstock.database.contract import Row
 from penstock.errors import BatchTooLarge, Error, ForeignPartition, InvalidBatch
+from penstock.model.cloudevents import to_kafka
 from penstock.model.ids import new_id
 from penstock.model.limits import ERASED
 from penstock.model.partition import MURMUR3, partition_of
-from penstock.wire.kafka.compression import TooManyBytes, unpacked
-from penstock.wire.kafka.headers import encode_headers
-from penstock.wire.kafka.record_batch import BatchHeader, batches_in, check_produced
-from penstock.wire.kafka.records import KafkaRecord, decode_records
+from penstock.model.record import RawHeaders
+from penstock.wire.kafka.headers import decode_headers, encode_headers
+from penstock.wire.kafka.record_batch import (
+    HEADER_BYTES,
+    BatchHeader,
+    batches_in,
+    check_produced,
+    place_batch,
+    read_header,
+    sealed,
+)
+from penstock.wire.kafka.records import KafkaRecord, TooManyBytes, decode_records, encode_records, unpacked
 
 from ..batches import Write
-from ..entry import Content
-from ..event_names import event_names
+from ..entry import Content, Entry, event_names, readable
 from .append import columns
 
+LEADER_EPOCH = 0  # the database is the only leader
 _key_of = itemgetter(1)  # the key of a row
 
 
@@ -102,3 +115,30 @@ def _content(record: KafkaRecord, now_ms: int) -> Content:
     time_ms = timestamp_ms if timestamp_ms >= 0 else now_ms
     framed = encode_headers(headers) if headers else None  # type: ignore[arg-type]
     return Content(id or new_id(now_ms), key, None if type == ERASED else type, value, framed, time_ms)
+
+
+def encode_entries(topic: str, source: str, entries: Sequence[Entry], first: int, end: int) -> bytearray:
+    """Return entries as one batch that spans the offsets from `first` to before `end`."""
+    batch = encode_records(_records(topic, source, entries), first)
+    header = read_header(batch)
+    wanted = end - first - 1
+    if header.last_offset_delta != wanted:
+        batch = sealed(header._replace(last_offset_delta=wanted), memoryview(batch)[HEADER_BYTES:])
+    place_batch(batch, 0, first, LEADER_EPOCH)
+    return batch
+
+
+def _records(topic: str, source: str, entries: Sequence[Entry]) -> Iterator[KafkaRecord]:
+    for each in entries:
+        if each.type != ERASED:
+            headers = list(_headers(topic, source, each))
+            yield KafkaRecord(each.offset, each.timestamp_ms, each.key, each.value, headers)
+
+
+def _headers(topic: str, source: str, entry: Entry) -> RawHeaders:
+    if entry.type is None:
+        return decode_headers(entry.headers) if entry.headers else ()
+    record, _ = readable(topic, entry)
+    if any(name == "ce_type" for name, _ in record.raw_headers):
+        return record.raw_headers
+    return to_kafka(record, source)

@@ -11,12 +11,12 @@ from threading import Event, Thread
 import pytest
 
 from penstock.errors import WriterElsewhere
-from penstock.log.files.lock import NAME, WriterLock, writer_pid
+from penstock.log.files.disk import LOCK_NAME, WriterLock, writer_pid
 
 HOLDER = """
 import sys
 from pathlib import Path
-from penstock.log.files.lock import WriterLock
+from penstock.log.files.disk import WriterLock
 lock = WriterLock(Path(sys.argv[1]))
 print("held", flush=True)
 sys.stdin.read()
@@ -51,9 +51,9 @@ def test_who_holds_the_lock_writes_and_nobody_else(tmp_path: Path) -> None:
 def test_a_writer_that_was_killed_writes_no_more_whoever_has_its_number_now(tmp_path: Path) -> None:
     with holder(tmp_path) as process:
         assert writer_pid(tmp_path) == process.pid
-    assert (tmp_path / NAME).read_text() == f"{process.pid}\n", "a kill leaves its number"
+    assert (tmp_path / LOCK_NAME).read_text() == f"{process.pid}\n", "a kill leaves its number"
     assert writer_pid(tmp_path) is None
-    (tmp_path / NAME).write_text(f"{os.getppid()}\n")  # it lives, and is another program
+    (tmp_path / LOCK_NAME).write_text(f"{os.getppid()}\n")  # it lives, and is another program
     assert writer_pid(tmp_path) is None
 
 

@@ -1,3 +1,0 @@
-"""The type of byte buffers."""
-
-Buffer = bytes | bytearray | memoryview
