@@ -36,7 +36,7 @@ from penstock.pipeline.lake.storage import Location, asking, location, storage_o
 from penstock.pipeline.lake.storage.bucket import BucketStorage
 from penstock.pipeline.lake.tables import describe, history, vacuum
 from penstock.pipeline.lake.upkeep import optimize
-from penstock.pipeline.lake.upsert.merge import Upsert
+from penstock.pipeline.lake.upsert import Upsert
 from tests.pipeline.conftest import Command
 from tests.pipeline.stores import TOPIC, TYPES, LogStore
 from tests.pipeline.test_continue import Driver, places

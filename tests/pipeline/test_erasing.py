@@ -35,7 +35,7 @@ from penstock.pipeline.lake.identity import ByEpoch, ByOffsets
 from penstock.pipeline.lake.kinds import table_at
 from penstock.pipeline.lake.lake import Lake
 from penstock.pipeline.lake.state import KnownTables, Replayed, erased_places, note_replay, reader_name
-from penstock.pipeline.lake.upsert.merge import Upsert
+from penstock.pipeline.lake.upsert import Upsert
 from penstock.pipeline.offsets import Piece, Range
 from tests.pipeline.conftest import Command
 from tests.pipeline.test_upsert_merging import a_part

@@ -16,7 +16,7 @@ from penstock.pipeline.lake.iceberg.catalog import begin
 from penstock.pipeline.lake.identity import BatchIdentity, ByEpoch, by_application
 from penstock.pipeline.lake.kinds import table_at
 from penstock.pipeline.lake.storage import Location
-from penstock.pipeline.lake.upsert.merge import Upsert
+from penstock.pipeline.lake.upsert import Upsert
 from tests.pipeline.test_table import Query, all_places, ends, rows_of
 from tests.pipeline.test_upsert_merging import SCHEMA, a_part, a_row
 

@@ -23,8 +23,7 @@ from penstock.pipeline.lake.lake import Lake
 from penstock.pipeline.lake.paths import folder_of
 from penstock.pipeline.lake.reconcile import superseded
 from penstock.pipeline.lake.upkeep import forget_deleted
-from penstock.pipeline.lake.upsert import BUCKETS
-from penstock.pipeline.lake.upsert.merge import Upsert
+from penstock.pipeline.lake.upsert import BUCKETS, Upsert
 from penstock.pipeline.offsets import Range
 from tests.pipeline.stores import PARTITIONS, TOPIC, TYPES, LogStore, row_of
 from tests.pipeline.test_reconcile import rewritten, run

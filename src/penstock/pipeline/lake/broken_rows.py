@@ -48,7 +48,9 @@ def with_broken(
     found = list[str]()
     for name, rules in held.planned.items():
         if name == REJECTED:
-            _check_rejected(held.root / name, rules)
+            if rules.checks:
+                said = f"constraints ({rules.describe()}), and what it refuses has no other place to go"
+                raise TableAsksMore(str(held.root / name), said)
             continue
         added = dict((columns or {}).get(name, others or {}))
         added |= _foreign(frame, held.root / name, added)
@@ -58,12 +60,6 @@ def with_broken(
         broken = F.when(mine, F.coalesce(*_faults(shown, held, name)))
         frame = shown.withColumn(found[-1], broken).drop(*added)
     return frame.withColumn(BROKEN, F.coalesce(*map(F.col, found))).drop(*found) if found else frame
-
-
-def _check_rejected(path: Location, rules: TableRules) -> None:
-    if rules.checks:
-        said = f"constraints ({rules.describe()}), and what it refuses has no other place to go"
-        raise TableAsksMore(str(path), said)
 
 
 def _name(root: Location, folder: str) -> str:

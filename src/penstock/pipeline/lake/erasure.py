@@ -49,8 +49,7 @@ class ErasedRows:
 def erase_in_tables(path: Location, log: Log, *, older_than_hours: int = 1, dry_run: bool = False) -> list[ErasedRows]:
     """Erase from the tables at a path the records that are erased in the log; a dry run only counts.
 
-    Safe while the pipeline runs, and safe to repeat. Raises AnotherLog, HistoryTakenBack, InvalidOption,
-    TableDamaged.
+    Safe while the pipeline runs, and safe to repeat. Raises AnotherLog, HistoryTakenBack, InvalidOption, TableDamaged.
     """
     existing_tables(path)
     lake, sources = Lake(path), _mine(path, log)
@@ -67,7 +66,8 @@ def erase_in_tables(path: Location, log: Log, *, older_than_hours: int = 1, dry_
         ahead = (places_ahead(each, erased[each.topic], {} if again else whole.ends(each)) for each in noted)
         note_erased(path, ahead)
     done = []
-    for table in _all_tables(path):  # the tables that exist when the note is written
+    # The tables that exist when the note is written, and those that a rebuild has set aside: these hold the same rows.
+    for table in (*Lake(path).tables, *map(table_at, old_tables(path))):
         where = table.folder
         if not is_table(where):
             done.append(ErasedRows(where.name, 0, 0, f"it is an old table that cannot be read; {_DROP}"))
@@ -78,17 +78,14 @@ def erase_in_tables(path: Location, log: Log, *, older_than_hours: int = 1, dry_
             remedy += "drop that (the same with --drop-old)"
             done.append(ErasedRows(where.name, 0, 0, f"{unplaced}; {remedy}"))
             continue
-        known = _known(table, lake, sources)
+        # It must keep naming these, even if an interrupted run has removed its past.
+        said = table.sources() or [replace(each, incarnation=None) for each in sources if table.is_fed_by(each)]
+        known = Unmoved(tuple(said), table.is_of_lake() or lake.has_mark())
         rows = _rows(where, erased, known, dry_run) if erased else 0
         files = 0 if dry_run else _purged(where, known, older_than_hours)
         done.append(ErasedRows(where.name, rows, files))
     left = [] if dry_run else unborn(path, older_than_hours, dry_run=False)
     return [*done, *(ErasedRows(each.table, 0, len(each.files)) for each in left)]
-
-
-def _all_tables(path: Location) -> list[Table]:
-    """Return the tables of a lake, and those that a rebuild has set aside: these hold the same rows."""
-    return [*Lake(path).tables, *(table_at(each) for each in old_tables(path))]
 
 
 def _whole(lake: Lake) -> Lake:
@@ -131,7 +128,11 @@ def _mine(path: Location, log: Log) -> list[Source]:
     """
     lake, (log_id, incarnation), reader = Lake(path), log.identity(), known_reader(path)
     known, topics = lake.sources(), log.topics()  # the mark knows a topic before any table has rows of it
-    ours = [(each.log_id, each.topic_id) for each in known] + _replayed(path)
+    ours = [(each.log_id, each.topic_id) for each in known]
+    replay = replayed(path)  # it has no hold on retention
+    if replay is not None:
+        batch = Range.from_json(replay.batch)
+        ours.append((batch.log_id, batch.topic_id))
     mine = [Source(log_id, each.name, each.id, each.partitions, incarnation) for each in topics]
     fed = [each for each in mine if (log_id, each.topic_id) in ours or lake.fed_by(each)]
     if ours and not fed:
@@ -140,15 +141,6 @@ def _mine(path: Location, log: Log) -> list[Source]:
     found = [each for each in mine if each in fed or each in held]
     # A pipeline without a hold on retention records nowhere which topic its first batch will read.
     return found if found or any(not table.is_empty() for table in lake.tables) else mine
-
-
-def _replayed(path: Location) -> list[tuple[str, int]]:
-    """Return the topic that a replay fills the tables with, if any: a replay has no hold on retention."""
-    known = replayed(path)
-    if known is None:
-        return []
-    batch = Range.from_json(known.batch)
-    return [(batch.log_id, batch.topic_id)]
 
 
 def _erased(log: Log, topic: Topic) -> Places:
@@ -164,12 +156,6 @@ def _erased(log: Log, topic: Topic) -> Places:
     return found
 
 
-def _known(table: Table, lake: Lake, sources: Sequence[Source]) -> Unmoved:
-    """Return the topics that a table must keep naming, even if an interrupted run has removed its past."""
-    said = table.sources() or [replace(each, incarnation=None) for each in sources if table.is_fed_by(each)]
-    return Unmoved(tuple(said), table.is_of_lake() or lake.has_mark())
-
-
 def _rows(path: Location, erased: Mapping[str, Places], known: Unmoved, dry_run: bool) -> int:
     """Rewrite the files of a table without the rows at some positions; return their number.
 
@@ -178,13 +164,11 @@ def _rows(path: Location, erased: Mapping[str, Places], known: Unmoved, dry_run:
 
     def rewrite() -> int:
         table = table_at(path)
-        done = without(table, _columns(table), goes_at(erased), dry_run=dry_run)
-        try:
-            if not dry_run:
+        columns = [*PLACE, "topic"] if table.has_columns(["topic"]) else PLACE
+        done = without(table, columns, goes_at(erased), dry_run=dry_run)
+        if not dry_run:
+            with done.committing(table):
                 table.replace(done.added, done.removed, known)
-        except BaseException:
-            done.take_back(table)
-            raise
         return done.rows
 
     return until_committed(rewrite)
@@ -193,17 +177,10 @@ def _rows(path: Location, erased: Mapping[str, Places], known: Unmoved, dry_run:
 def _purged(path: Location, known: Unmoved, older_than_hours: int) -> int:
     """Remove the past of a table, even while batches come in; return how many files were removed."""
 
-    def purge() -> int:
-        return len(table_at(path).purge(older_than_hours))
-
     def name() -> None:
         if not table_at(path).sources():  # the removed past held them
             table_at(path).replace((), (), known)
 
-    gone = until_committed(purge)
+    gone = until_committed(lambda: table_at(path).purge(older_than_hours))
     until_committed(name)
-    return gone
-
-
-def _columns(table: Table) -> list[str]:
-    return [*PLACE, "topic"] if table.has_columns(["topic"]) else [*PLACE]
+    return len(gone)

@@ -18,7 +18,7 @@ from typing import Protocol
 from penstock.errors import AnotherLog, BatchDiffers, InvalidOption, RangesDiffer, StateWithoutPast, WriteOutOfOrder
 
 from ..checkpoint import MicroBatch
-from ..offsets import Ends, Piece, Range
+from ..offsets import Piece, Range
 
 Transactions = list[tuple[str, int]]
 
@@ -94,13 +94,13 @@ def name_application(topic: str) -> str:
 
 
 def name_version(log_id: str, topic_id: int) -> int:
-    """Return a hash of a log's topic, of 63 bits, as a Delta table can keep."""
-    return int.from_bytes(sha256(f"{log_id}/{topic_id}".encode()).digest()[:8], "big") >> 1
+    """Return a hash of a log's topic."""
+    return _version(f"{log_id}/{topic_id}")
 
 
-def content_version(content: str) -> int | None:
-    """Return a hash of the content of a batch; None if the content is unknown."""
-    return int.from_bytes(sha256(content.encode()).digest()[:8], "big") >> 1 if content else None
+def _version(text: str) -> int:
+    """Return a hash of 63 bits, as a Delta table can keep."""
+    return int.from_bytes(sha256(text.encode()).digest()[:8], "big") >> 1
 
 
 def check_name(keeper: str, lake: str, table: Known, source: Source, batch: Sequence[Source]) -> None:
@@ -211,7 +211,7 @@ class ByEpoch(BatchIdentity):
             return False
         if self.epoch < last and not self.continues:
             raise WriteOutOfOrder(self.name, self.epoch, last, follows=False)
-        held, ours = table.version_of(self._content_application), content_version(self.content)
+        held, ours = table.version_of(self._content_application), self._content_version
         if self.epoch < last or ours not in (None, held):
             whose = f"query {self.name}" if self.continues else f"application {self.name}"
             raise BatchDiffers(table.path, whose, (last, held), (self.epoch, ours))
@@ -219,9 +219,13 @@ class ByEpoch(BatchIdentity):
 
     def transactions(self, table: Known) -> Transactions:
         """Return the batch's number, and the hash of its content."""
-        content = content_version(self.content)
+        content = self._content_version
         kept = [] if content is None else [(self._content_application, content)]
         return [(self._application, self.epoch), *kept]
+
+    @property
+    def _content_version(self) -> int | None:
+        return _version(self.content) if self.content else None
 
     @property
     def _application(self) -> str:
@@ -290,19 +294,3 @@ def _differences(batch: Range, ends: dict[int, int | None], at_most: int = 4) ->
         )
     if len(wrong) > at_most:
         yield f"and {len(wrong) - at_most} more partitions"
-
-
-def ends_in(table: Known, log_id: str, topic_id: int, partitions: int) -> Ends | None:
-    """Return where a table ends in each partition of a topic; None if the topic has not fed it.
-
-    A partition that it does not know was added later, and begins at 0.
-    """
-    if table.version_of(application(log_id, topic_id, 0)) is None:
-        return None
-    return {p: table.version_of(application(log_id, topic_id, p)) or 0 for p in range(partitions)}
-
-
-def marks_in(table: Known, log_id: str, topic_id: int, ends: Ends) -> dict[int, int]:
-    """Return a table's marks of the last record of each partition, as far as it has them."""
-    found = {p: table.version_of(mark_application(log_id, topic_id, p)) for p, end in ends.items() if end}
-    return {partition: mark for partition, mark in found.items() if mark is not None}

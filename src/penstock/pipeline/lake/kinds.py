@@ -18,10 +18,10 @@ def table_at(path: Location) -> Table:
 
 
 def opened(
-    path: Location, schema: pa.Schema, configuration: Mapping[str, str] | None = None, partition_by: Sequence[str] = ()
+    path: Location, schema: pa.Schema, properties: Mapping[str, str] = {}, partition_by: Sequence[str] = ()
 ) -> Table:
     """Return the table at a path, made with these columns if there is none."""
-    return kind_of(path).opened(path, schema, configuration, partition_by)
+    return kind_of(path).opened(path, schema, properties, partition_by)
 
 
 def kind_of(path: Location) -> type[Table]:

@@ -102,6 +102,11 @@ def catalog_root(path: Location) -> Location | None:
     return None
 
 
+def below(file: Location, folder: Location) -> str:
+    """Return the path of a file below a folder."""
+    return str(file).removeprefix(f"{folder}/")
+
+
 def rebuild_command(table: Location) -> str:
     """Return the command that rebuilds one table, and leaves the others of its lake."""
     with suppress(Error, OSError):  # a reader of the table alone may not see its lake

@@ -16,13 +16,12 @@ from penstock.log.contract import Log, Position, Topic
 
 from ..history import mark_of
 from ..offsets import PLACE, Ends, Piece, describe_pieces
-from .contract import Table, declared
+from .contract import Table
 from .data_files import Rewritten, without
 from .identity import Source
 from .lake import Lake
 from .old_tables import aside_for, keep_copy
 from .reconcile.compare import Compared
-from .reconcile.figures import sources
 from .routing import ITSELF
 from .state import reset
 from .storage import Location, asks_storage
@@ -48,7 +47,7 @@ def cut_back(path: Location, log: Log, topic: Topic) -> CutBack:
     It may be interrupted and called again. Raises AnotherLog, InvalidOption, TableDamaged.
     """
     identity = log.identity()
-    known = [each for each in sources(path) if each.topic == topic.name]
+    known = [each for each in Lake(path).sources() if each.topic == topic.name]
     mine = [each for each in known if (each.log_id, each.topic_id) == (identity.id, topic.id)]
     if known and not mine:
         raise AnotherLog(f"{path}", f"log {known[0].log_id}", f"log {identity.id}")
@@ -107,11 +106,8 @@ def cut_table(table: Table, source: Source, cuts: Ends, marks: Mapping[int, int]
         return gone
 
     done = without(table, PLACE, goes) if beyond else Rewritten()
-    try:
-        table.commit(done.added, done.removed, *declared(source, cuts, marks))
-    except BaseException:
-        done.take_back(table)
-        raise
+    with done.committing(table):
+        table.declare(source, cuts, marks, done.added, done.removed)
     return done.rows
 
 

@@ -169,12 +169,14 @@ class ByColumn:
 
 def routing_of(options: Mapping[str, str], schema: pa.Schema) -> Routing:
     """Return the routing that the options of a sink give rows with these columns. Raises InvalidOption."""
-    by = options.get("tableBy") or None
-    only = tuple(name for name in (options.get("onlyTables") or "").split("/") if name)
+    by, only = options.get("tableBy") or None, only_tables(options)
     if BROKEN in schema.names:
         return Ruled(routing_of(options, schema.remove(schema.get_field_index(BROKEN))), only)
     if options.get("layout"):
-        return by_type(options["layout"], schema, only)
+        try:
+            return ByType(schema, msgspec.json.decode(options["layout"], type=Layout), only)
+        except msgspec.MsgspecError as exc:
+            raise InvalidOption("layout", options["layout"], "what a typed lake has made") from exc
     if by is None:
         return OneTable(schema)
     otherwise = options.get("tableOtherwise") or None
@@ -184,6 +186,11 @@ def routing_of(options: Mapping[str, str], schema: pa.Schema) -> Routing:
     return ByColumn(schema, by, only, otherwise)
 
 
+def only_tables(options: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the tables that are to be rebuilt; none: rows of all tables are written."""
+    return tuple(name for name in (options.get("onlyTables") or "").split("/") if name)
+
+
 def fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """Return a batch in exactly these columns."""
     return batch if batch.schema == schema else batch.cast(schema)
@@ -191,6 +198,7 @@ def fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 TABLE, REASON, DELETED, REJECTED = "__table", "reason", "deleted", "rejected"
 TOMBSTONE = "__tombstone"
+BUCKET = "bucket"  # of tables of upserts
 
 
 class Layout(msgspec.Struct, frozen=True):
@@ -226,8 +234,8 @@ class ByType:
             typed = [pa.field(name, self.schema.field(shared).type) for name, shared in columns]
             return pa.schema([*self._without("value"), pa.field(DELETED, pa.bool_()), *typed])
         if table == REJECTED:
-            return pa.schema([*self._without("bucket"), self.schema.field(REASON)])
-        upserts = "bucket" in self.schema.names
+            return pa.schema([*self._without(BUCKET), self.schema.field(REASON)])
+        upserts = BUCKET in self.schema.names
         return pa.schema([*self._envelope, *([pa.field(DELETED, pa.bool_())] if upserts else [])])
 
     def _columns(self, table: str, rows: pa.RecordBatch) -> pa.RecordBatch:
@@ -249,15 +257,6 @@ class ByType:
 
     def _without(self, name: str) -> list[pa.Field]:
         return [field for field in self._envelope if field.name != name]
-
-
-def by_type(option: str, schema: pa.Schema, only: tuple[str, ...]) -> ByType:
-    """Return the routing that an option of the sink describes. Raises InvalidOption."""
-    try:
-        layout = msgspec.json.decode(option, type=Layout)
-    except msgspec.MsgspecError as exc:
-        raise InvalidOption("layout", option, "what a typed lake has made") from exc
-    return ByType(schema, layout, only)
 
 
 @dataclass(frozen=True)

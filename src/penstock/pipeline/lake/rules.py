@@ -26,7 +26,7 @@ from penstock.errors import RowsBreakRules, RulesChanged, TableAsksMore
 from .contract import DataFile, Table, TableRules
 from .data_files import file_rows
 from .delta.log import Protocol
-from .storage import location, storage_of
+from .storage import storage_of
 
 _CHECK = "delta.constraints."
 _NAMED = 7  # from this writer version on, features have names
@@ -53,10 +53,7 @@ _NOT_REWRITTEN = {"delta.appendOnly": "is append only", "delta.enableChangeDataF
 def delta_rules(
     path: str, form: Mapping[str, Any], protocol: Protocol, configuration: Mapping[str, str | None], *, rewrites: bool
 ) -> TableRules:
-    """Return the rules of a table with these columns. `rewrites`: whether files are rewritten.
-
-    Raises TableAsksMore.
-    """
+    """Return the rules of a table with these columns. `rewrites`: whether files are rewritten. Raises TableAsksMore."""
     for what in _unheeded(form, protocol, configuration, rewrites=rewrites):
         raise TableAsksMore(path, what)
     checks = {
@@ -134,8 +131,7 @@ def check_filled(table: Table, files: Iterable[DataFile], rules: TableRules) -> 
     """Check that files have no NULL where a table allows none. Raises RowsBreakRules."""
     for each in files if rules.filled else ():
         missing = [name for name in rules.filled if name in each.part and each.part[name] is None]
-        path = location(each.table) / each.name
-        with storage_of(path).parquet(path) as source:
+        with storage_of(each.path).parquet(each.path) as source:
             names = [name for name in rules.filled if name in source.schema_arrow.names]
             for rows in file_rows(source, names):
                 missing += [name for name in names if rows.column(name).null_count]

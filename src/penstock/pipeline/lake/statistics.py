@@ -83,18 +83,9 @@ def _fields(schema: Any, above: Path = ()) -> Iterator[tuple[Path, pa.DataType]]
 def _is_bounded(kind: pa.DataType) -> bool:
     if types.is_struct(kind):
         return all(_is_bounded(field.type) for field in kind)
-    return any(is_kind(kind) for is_kind in _BOUNDED)
-
-
-_BOUNDED = (
-    types.is_integer,
-    types.is_floating,
-    types.is_decimal,
-    types.is_boolean,
-    types.is_string,
-    types.is_date32,
-    types.is_timestamp,
-)
+    is_number = types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind)
+    is_time = types.is_date32(kind) or types.is_timestamp(kind)
+    return bool(is_number or is_time or types.is_boolean(kind) or types.is_string(kind))
 
 
 def _bounds(column: pa.Array, kind: pa.DataType) -> tuple[Any, Any]:

@@ -121,17 +121,14 @@ def existing_tables(path: Location) -> list[Location]:
 
 
 def _state(lake: Lake, table: Table) -> TableState:
-    sources = tuple(
-        SourceEnds(each.log_id, each.topic, each.topic_id, _furthest(lake.ends(each), table.ends(each)))
-        for each in (lake.sources() if lake.has_mark() else table.sources())
-        if table.is_fed_by(each)
-    )
-    return TableState(table.folder.name, table.path, table.size(), sources)
-
-
-def _furthest(lake: Ends, table: Ends) -> Ends:
-    """Return up to where a table holds a topic: it may alone have an interrupted batch."""
-    return {p: max(lake.get(p, 0), table.get(p, 0)) for p in lake.keys() | table.keys()}
+    found = list[SourceEnds]()
+    for each in lake.sources() if lake.has_mark() else table.sources():
+        if table.is_fed_by(each):
+            common, own = lake.ends(each), table.ends(each)
+            # The table may alone have an interrupted batch.
+            ends = {p: max(common.get(p, 0), own.get(p, 0)) for p in common.keys() | own.keys()}
+            found.append(SourceEnds(each.log_id, each.topic, each.topic_id, ends))
+    return TableState(table.folder.name, table.path, table.size(), tuple(found))
 
 
 def unborn(path: Location, older_than_hours: int, *, dry_run: bool) -> list[Removed]:

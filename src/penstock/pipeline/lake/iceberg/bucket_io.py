@@ -46,10 +46,7 @@ class BucketFile(InputFile, OutputFile):
         return self._path.is_file()
 
     def open(self, seekable: bool = True) -> InputStream:
-        """Open it: a data file by the ranges that are read, a metadata file as a whole.
-
-        Raises FileNotFoundError.
-        """
+        """Open it: a data file by the ranges that are read, a metadata file as a whole. Raises FileNotFoundError."""
         opened: Any = (
             BUCKETS.opened(self._path) if self.location.endswith(_IN_PARTS) else BytesIO(self._path.read_bytes())
         )

@@ -99,9 +99,11 @@ def is_beside(catalog: Catalog) -> bool:
 
 
 def _catalog(root: Location, uri: str | None) -> Catalog:
+    """Open a catalog, without a pool: pyiceberg's own keeps connections open, which do not survive a fork."""
     options = {"warehouse": address_of(root), **storage_of(root).iceberg_options}
     if uri is None:
-        return _SqlCatalog(_file_engine(root / CONTROL / CATALOG_DATABASE), options)
+        address, how = f"sqlite:///{root / CONTROL / CATALOG_DATABASE}", {"timeout": _WAIT_SECONDS}
+        return _SqlCatalog(create_engine(address, poolclass=NullPool, connect_args=how), options)
     if urlsplit(uri).scheme in _POSTGRES:
         return _SqlCatalog(_postgres_engine(uri), options)
     return _rest_catalog(uri, storage_of(root).iceberg_options)
@@ -143,11 +145,6 @@ class _SqlCatalog(SqlCatalog):
         SqlCatalog._write_metadata(metadata, io, metadata_path)
         file = at(metadata_path)
         storage_of(file).bring_to_disk(file)
-
-
-# Both without a pool: pyiceberg's own keeps connections open, which do not survive a fork.
-def _file_engine(file: Location) -> Engine:
-    return create_engine(f"sqlite:///{file}", poolclass=NullPool, connect_args={"timeout": _WAIT_SECONDS})
 
 
 def _postgres_engine(uri: str) -> Engine:

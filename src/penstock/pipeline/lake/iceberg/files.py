@@ -1,19 +1,17 @@
 """The files of an Iceberg table: those it needs, their columns in Arrow, and the joining of small ones."""
 
 from collections.abc import Collection, Iterator, Sequence
-from typing import Any
 
-import msgspec
 import pyarrow as pa
-from deltalake import Schema as DeltaSchema
 from pyiceberg.catalog import Catalog
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table as Loaded
 from pyiceberg.table.snapshots import Snapshot
 
-from ..data_files import OpenFile, Rewritten, file_rows, fitting
-from ..storage import Location, location, storage_of
+from ..contract import TableFile
+from ..data_files import OpenFile, Rewritten, fitting, plain_field, rows_of
+from ..storage import Location, location
 
 
 def at(address: str) -> Location:
@@ -50,13 +48,8 @@ def needed(table: Loaded, snapshots: Collection[Snapshot]) -> set[Location]:
 
 def arrow_of(schema: Schema) -> pa.Schema:
     """Return columns as an Arrow schema, without large types and without ids, which our files lack."""
-    return pa.schema([_plain(each) for each in schema_to_pyarrow(schema, include_field_ids=False)])
-
-
-def form_of(schema: pa.Schema) -> dict[str, Any]:
-    """Return columns in Delta's form, in which all tables are compared."""
-    form: dict[str, Any] = msgspec.json.decode(DeltaSchema.from_arrow(schema).to_json())
-    return form
+    found = schema_to_pyarrow(schema, include_field_ids=False)
+    return pa.schema([plain_field(each, nullable=True) for each in found])
 
 
 def kept(schema: pa.Schema) -> pa.Schema:
@@ -64,59 +57,25 @@ def kept(schema: pa.Schema) -> pa.Schema:
     return arrow_of(Catalog._convert_schema_if_needed(schema))
 
 
-def _plain(field: pa.Field) -> pa.Field:
-    return pa.field(field.name, _plain_type(field.type), nullable=True)
-
-
-def _plain_type(kind: pa.DataType) -> pa.DataType:
-    if pa.types.is_large_string(kind):
-        return pa.string()
-    if pa.types.is_large_binary(kind):
-        return pa.binary()
-    if pa.types.is_struct(kind):
-        return pa.struct([_plain(kind.field(number)) for number in range(kind.num_fields)])
-    if pa.types.is_large_list(kind) or pa.types.is_list(kind):
-        return pa.list_(_plain(kind.value_field))
-    if pa.types.is_map(kind):
-        return pa.map_(_plain_type(kind.key_type), _plain_type(kind.item_type))
-    return kind
-
-
-def joined(path: Location, schema: pa.Schema, parts: Sequence[Sequence[tuple[str, int]]], file_bytes: int) -> Rewritten:
-    """Join the files of each partition, given by name and bytes, into files of about a size; no commit."""
-    done = Rewritten()
-    try:
-        for files in parts:
-            for names in _bins(files, file_bytes):
-                file = _one(path, schema, names)
-                done.added.append(({}, file.finish()))
-                done.removed += names
-    except BaseException:
-        done.abandon()
-        raise
+def joined(path: Location, schema: pa.Schema, parts: Sequence[Sequence[TableFile]], file_bytes: int) -> Rewritten:
+    """Join the files of each partition into files of about a size; no commit."""
+    with Rewritten() as done:
+        for names in (names for files in parts for names in _bins(files, file_bytes)):
+            with OpenFile(path, schema) as file:
+                for batch in rows_of(path / name for name in names):
+                    for rows in fitting(pa.Table.from_batches([batch]), schema).to_batches():
+                        file.add(rows)
+                done.added.append(file.finish())
+            done.removed += names
     return done
 
 
-def _bins(files: Sequence[tuple[str, int]], file_bytes: int) -> list[list[str]]:
+def _bins(files: Sequence[TableFile], file_bytes: int) -> list[list[str]]:
     bins, size = list[list[str]](), file_bytes
-    for name, bytes_ in files:
-        if size + bytes_ > file_bytes:
+    for each in files:
+        if size + each.size > file_bytes:
             bins.append([])
             size = 0
-        bins[-1].append(name)
-        size += bytes_
+        bins[-1].append(each.name)
+        size += each.size
     return [names for names in bins if len(names) > 1]
-
-
-def _one(path: Location, schema: pa.Schema, names: Sequence[str]) -> OpenFile:
-    file = OpenFile(path, schema)
-    try:
-        for name in names:
-            with storage_of(path).parquet(path / name) as source:
-                for batch in file_rows(source):
-                    for rows in fitting(pa.Table.from_batches([batch]), schema).to_batches():
-                        file.add(rows)
-    except BaseException:
-        file.abandon()
-        raise
-    return file

@@ -22,9 +22,8 @@ from ..lake import Lake
 from ..paths import folder_of, is_table
 from ..routing import REJECTED
 from ..storage import Location, asks_storage
-from .compare import Compared
+from .compare import Compared, fit, is_by_type, lost_columns, types_in
 from .field_values import changed_fields
-from .record_columns import fit, is_by_type, lost_columns, types_in
 from .superseded import Superseded, superseded
 
 _GATHERED_ROWS = 1 << 17
@@ -34,10 +33,9 @@ _GATHERED_ROWS = 1 << 17
 class Account:
     """The rows of a topic in some tables.
 
-    `held`: runs of offsets that are there, without gaps or doubles; `rows` minus `distinct` are doubled.
-    `ends`: up to where all of the tables are, by their own transactions. `strays`: rows of topics that do not
-    feed the tables, or without a position (the empty name). `misplaced`: rows in the wrong table for their
-    type, by table and type.
+    `held`: runs of offsets that are there, without gaps or doubles; `rows` minus `distinct` are doubled. `ends`: up to
+    where all of the tables are, by their own transactions. `strays`: rows of topics that do not feed the tables, or
+    without a position (the empty name). `misplaced`: rows in the wrong table for their type, by table and type.
     """
 
     rows: int
@@ -46,11 +44,6 @@ class Account:
     ends: Ends
     strays: Mapping[str, int] = field(default_factory=dict)
     misplaced: Mapping[tuple[str, str], int] = field(default_factory=dict)
-
-
-def sources(path: Location) -> list[Source]:
-    """Return the topics that feed a lake or a table."""
-    return Lake(path).sources()
 
 
 def account(path: Location, source: Source) -> Account:
@@ -70,8 +63,8 @@ def account(path: Location, source: Source) -> Account:
             names = [*PLACE, *["topic"] * named, *["type"] * by_type]
             for batch in table.batches(names):
                 mine = _of_topic(batch, source.topic, topics, strays) if named else batch
-                if by_type:
-                    _see(mine.column("type"), table, seen)
+                for each in pc.value_counts(mine.column("type")).to_pylist() if by_type else ():
+                    seen[table.folder.name, each["values"] or ""] += each["counts"]
                 gathered.append(mine.select(list(PLACE)))
                 if sum(each.num_rows for each in gathered) >= _GATHERED_ROWS:
                     _add(table, places, gathered, strays)
@@ -86,11 +79,6 @@ def _of_topic(batch: pa.RecordBatch, topic: str, topics: set[str], strays: Count
         if each["values"] not in topics:
             strays[each["values"] or ""] += each["counts"]
     return batch.filter(pc.equal(batch.column("topic"), topic))
-
-
-def _see(types: pa.Array, table: Table, seen: Counter[tuple[str, str]]) -> None:
-    for each in pc.value_counts(types).to_pylist():
-        seen[table.folder.name, each["values"] or ""] += each["counts"]
 
 
 def _misplaced(seen: Mapping[tuple[str, str], int], topic: str) -> dict[tuple[str, str], int]:
@@ -144,7 +132,7 @@ def lake_figures(path: Location, log: Log, topic: str, *, values: bool) -> list[
 
     `values`: compare the content of rows, too. Raises UnknownTopic, TableDamaged.
     """
-    found = [_figures(path, log, source, values) for source in sources(path) if source.topic == topic]
+    found = [_figures(path, log, source, values) for source in Lake(path).sources() if source.topic == topic]
     return found or [LakeFigures(0, (), (), ())]
 
 

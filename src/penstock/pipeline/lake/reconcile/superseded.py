@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
+from struct import unpack
 from tempfile import TemporaryDirectory
 from typing import IO
 
@@ -21,7 +22,7 @@ from penstock.log.contract import LAST_OFFSET, Bounds, Log, OffsetRange, Positio
 from penstock.log.entry import Entry
 from penstock.model.limits import ERASED
 
-from ...offsets import Ends, Piece, Places, numbers_of
+from ...offsets import PLACE, Ends, Piece, Places, numbers_in, numbers_of
 from ..contract import Table
 from ..identity import Source
 from ..lake import Lake
@@ -29,8 +30,7 @@ from ..paths import folder_of, is_table
 from ..routing import REASON, REJECTED
 from ..storage import Location
 from ..upsert import KEY_PROPERTY
-from ..upsert.latest import PLACE
-from .record_columns import fit, types_in
+from .compare import fit, types_in
 
 _NEEDED = (*PLACE, "topic", "type", "key")
 _READ = 1000  # records of the log read at a time
@@ -66,8 +66,7 @@ def superseded(path: Location, source: Source, log: Log, topic: Topic) -> Supers
         return _of_function(upserted[0], bounds, ends)
     for table in lake.fed_by(source):
         if not fit(types_in(table), _NEEDED):
-            why = f"one of its columns {', '.join(_NEEDED)} is gone, or something else"
-            raise table.damaged(why)
+            raise table.damaged(f"one of its columns {', '.join(_NEEDED)} is gone, or something else")
     return _LatestSearch(log, topic, _UpsertTables.of(lake, upserted, source, ends), bounds).run()
 
 
@@ -107,7 +106,7 @@ class _UpsertTables:
             rejects = table.folder.name == REJECTED and table.has_columns([REASON])
             for batch in table.batches([*PLACE, "topic", "type"]):
                 mine = batch.filter(pc.equal(batch.column("topic"), source.topic))
-                (found.rejected if rejects else found.held).add(*_places_of(mine))
+                (found.rejected if rejects else found.held).add(*numbers_in(mine))
                 for type in () if rejects else pc.unique(mine.column("type")).to_pylist():
                     found.seen.setdefault(type or "", set()).add(table.folder.name)
         return found
@@ -126,7 +125,7 @@ class _UpsertTables:
         for table in self.upserted:
             for batch in table.batches([*PLACE, "topic", "key"]):
                 mine = batch.filter(pc.equal(batch.column("topic"), self.topic))
-                here = mine.filter(pa.array(places.has(*_places_of(mine))))
+                here = mine.filter(pa.array(places.has(*numbers_in(mine))))
                 columns = (here.column(name).to_pylist() for name in ("key", *PLACE))
                 for row in zip(*columns, strict=True):
                     yield table.folder.name, *row
@@ -239,12 +238,5 @@ class _KeyFiles:
 
 
 def _digest(table: str, key: bytes | None) -> tuple[int, int]:
-    digest = blake2b(key or b"", digest_size=16, person=blake2b(table.encode(), digest_size=16).digest())
-    whole = digest.digest()
-    return int.from_bytes(whole[:8], "little"), int.from_bytes(whole[8:], "little")
-
-
-def _places_of(rows: pa.RecordBatch) -> Iterator[npt.NDArray[np.int64]]:
-    """Return the positions of rows, -1 for a row without one, which is counted elsewhere."""
-    columns = (pc.fill_null(rows.column(name), -1) for name in PLACE)
-    return (column.cast(pa.int64()).to_numpy(zero_copy_only=False) for column in columns)
+    person = blake2b(table.encode(), digest_size=16).digest()
+    return unpack("<QQ", blake2b(key or b"", digest_size=16, person=person).digest())

@@ -291,21 +291,26 @@ class BucketStorage(Storage[BucketPath]):
         return pa.PythonFile(_Download(file), mode="r")
 
 
-class _Upload:
-    """A Python file object whose content becomes an object when it is closed."""
+class _Stream:
+    """A Python file object, as Arrow asks for it: for writing, unless it can be read anywhere."""
 
-    def __init__(self, file: BucketPath, writer: Any) -> None:
-        self._file, self._writer = file, writer
-        self.closed = self.given_up = False
+    closed, reads = False, False
 
     def writable(self) -> bool:
-        return True
+        return not self.reads
 
     def readable(self) -> bool:
-        return False
+        return self.reads
 
     def seekable(self) -> bool:
-        return False
+        return self.reads
+
+
+class _Upload(_Stream):
+    """A file object whose content becomes an object when it is closed."""
+
+    def __init__(self, file: BucketPath, writer: Any) -> None:
+        self._file, self._writer, self.given_up = file, writer, False
 
     def write(self, content: Any) -> int:
         size = memoryview(content).nbytes
@@ -324,21 +329,13 @@ class _Upload:
             self.closed = True
 
 
-class _Download:
-    """A Python file object that fetches only the ranges of an object that are read."""
+class _Download(_Stream):
+    """A file object that fetches only the ranges of an object that are read."""
+
+    reads = True
 
     def __init__(self, file: BucketPath) -> None:
         self._file, self._size, self._at = file, file.stat().st_size, 0
-        self.closed = False
-
-    def writable(self) -> bool:
-        return False
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
         self._at = offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._size}[whence]

@@ -117,10 +117,7 @@ class Storage(ABC, Generic[At]):
 
     @abstractmethod
     def check_lock(self, option: str, folder: At) -> None:
-        """Refuse a storage in which `put_new` can replace a file.
-
-        Raises InvalidOption.
-        """
+        """Refuse a storage in which `put_new` can replace a file. Raises InvalidOption."""
 
     @abstractmethod
     def replace(self, file: At, content: bytes) -> None:

@@ -230,26 +230,25 @@ def _limited(cls: type, shape: Shape, metadata: list[Any]) -> Shape:
 
 def _json_kinds(found: Any) -> tuple[str, ...]:
     """Return the kinds of JSON that a type may have; empty: all."""
-    if isinstance(found, seen.Metadata):
-        return _json_kinds(found.type)
-    if isinstance(found, seen.BoolType):
-        return ("boolean",)
-    if isinstance(found, seen.IntType):
-        return ("integer",)
-    if isinstance(found, seen.FloatType):
-        return ("number",)
-    if isinstance(found, seen.DecimalType):
-        return ("number", "string")
-    if isinstance(found, (*_ARRAYS, seen.TupleType, seen.NamedTupleType)):
-        return ("array",)
-    if isinstance(found, seen.StructType):
-        return ("array",) if found.array_like else ("object",)
-    if isinstance(found, seen.DictType | seen.DataclassType | seen.TypedDictType):
-        return ("object",)
-    if isinstance(found, seen.EnumType | seen.LiteralType):
-        return ("string", "number", "boolean")
-    if isinstance(found, seen.CustomType):
-        return ("object",) if is_pydantic(found.cls) else ()
-    if isinstance(found, seen.AnyType | seen.RawType | seen.ExtType):
-        return ()
-    return ("string",)
+    match found:
+        case seen.Metadata():
+            return _json_kinds(found.type)
+        case seen.BoolType():
+            return ("boolean",)
+        case seen.IntType():
+            return ("integer",)
+        case seen.FloatType():
+            return ("number",)
+        case seen.DecimalType():
+            return ("number", "string")
+        case seen.EnumType() | seen.LiteralType():
+            return ("string", "number", "boolean")
+        case seen.CustomType():
+            return ("object",) if is_pydantic(found.cls) else ()
+        case seen.AnyType() | seen.RawType() | seen.ExtType():
+            return ()
+        case seen.TupleType() | seen.NamedTupleType():
+            return ("array",)
+        case seen.DictType() | seen.StructType() | seen.DataclassType() | seen.TypedDictType():
+            return ("array",) if getattr(found, "array_like", False) else ("object",)
+    return ("array",) if isinstance(found, _ARRAYS) else ("string",)

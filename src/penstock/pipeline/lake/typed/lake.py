@@ -1,10 +1,9 @@
 """A topic as typed rows for a lake: one table for each registered type, and `rejected` for rows with faults.
 
-All types are decoded in one pass. Their rows share columns, as many of each kind as the type with the most
-fields of that kind needs: Spark measures every column for every row on the way to Python.
-Records without a typed form go to a raw table of their stored name, as without types: types that are not
-registered, codecs other than JSON, names with a function that upgrades old values, which is Python, and a
-type with the name `rejected`, which has another table.
+All types are decoded in one pass. Their rows share columns, as many of each kind as the type with the most fields of
+that kind needs: Spark measures every column for every row on the way to Python. Records without a typed form go to a
+raw table of their stored name, as without types: types that are not registered, codecs other than JSON, names with a
+function that upgrades old values, which is Python, and a type with the name `rejected`, which has another table.
 """
 
 from collections import Counter
@@ -22,14 +21,14 @@ from ...columns import COLUMNS
 from ..broken_rows import HeldRows, with_broken
 from ..kinds import table_at
 from ..paths import folder_of, is_table
-from ..routing import BROKEN, DELETED, REASON, TABLE, TOMBSTONE, Layout, Partitioning
+from ..routing import BROKEN, BUCKET, DELETED, REASON, TABLE, TOMBSTONE, Layout, Partitioning
 from ..storage import Location
 from .decoding import REJECTED, TypedColumns, TypedEvent, parsed, typed_columns
 from .expressions import with_steps
 from .shapes import is_time
 
 _ENVELOPE = tuple(name for name in COLUMNS if name != "value")
-_BESIDE = (DELETED, "bucket")  # of tables of upserts
+_BESIDE = (DELETED, BUCKET)  # of tables of upserts
 
 
 @dataclass(frozen=True)
@@ -52,8 +51,7 @@ class TypedLake:
     def rows(self, events: DataFrame, held: HeldRows, no_key: str | None = None) -> tuple[DataFrame, Layout]:
         """Return the rows of a topic, each with its table, and the layout of the types' fields.
 
-        `no_key`: the reason to reject a record without a key; None: accept it. A rejected record keeps its
-        value.
+        `no_key`: the reason to reject a record without a key; None: accept it. A rejected record keeps its value.
         """
         read = parsed(events)
         typed = [

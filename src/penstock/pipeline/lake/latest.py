@@ -18,9 +18,7 @@ import pyarrow.compute as pc
 
 from penstock.errors import KeyInTwoPartitions
 
-from ...offsets import Numbers
-
-PLACE = ("partition", "offset")
+from ..offsets import PLACE, Numbers, numbers_in
 
 
 @dataclass(frozen=True)
@@ -62,9 +60,7 @@ class Order:
         return np.where(same, old_offset >= new_offset, old_partition > new_partition)
 
     def _places(self, rows: pa.Table | pa.RecordBatch) -> list[Numbers]:
-        if not self.placed:
-            return [np.arange(rows.num_rows)]
-        return [rows.column(name).cast(pa.int64()).to_numpy(zero_copy_only=False) for name in PLACE]
+        return numbers_in(rows) if self.placed else [np.arange(rows.num_rows)]
 
     def _check_moves(self, rows: pa.Table, order: Numbers, followed: npt.NDArray[np.bool_]) -> None:
         """Check that a key which changes its partition among some rows could have moved there."""

@@ -1,9 +1,9 @@
-"""Merges a batch into a table that holds the latest row of each key, in one transaction of the table.
+"""Upserts: merges a batch into a table that holds the latest row of each key, in one transaction of the table.
 
 Only the buckets that have rows in the batch are rewritten: the table's rows are streamed, without those that
 the batch replaces, and the new rows follow. A bucket holds the keys of one hash. Memory is bounded by a chunk
-of the batch, not by the table: the excess is spilled to files. A record without a value leaves a row marked
-`deleted`, for as long as an older record could come again.
+of the batch, not by the table: the excess is spilled to files. A record without a value deletes its key: it
+leaves a row marked `deleted`, for as long as an older record could come again.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import TracebackType
 from typing import Self
 
 import numpy as np
@@ -20,16 +19,18 @@ import pyarrow.compute as pc
 
 from penstock.errors import InvalidOption, RowWithoutKey
 
-from ..commit import Evolve, TablePart, discard, evolve, remove
-from ..contract import DataFile, PartOf, Table
-from ..data_files import OpenFile, file_rows, fitting
-from ..identity import BatchIdentity, ByOffsets
-from ..kinds import opened, table_at
-from ..routing import REASON, REJECTED
-from ..storage import Location, location, storage_of
-from . import BUCKET, BUCKETS, KEY_PROPERTY
-from .latest import PLACE, Order, key_of
+from ..offsets import PLACE
+from .commit import Evolve, TablePart
+from .contract import DataFile, Table
+from .data_files import OpenFile, Rewritten, fitting, remove, rows_of
+from .identity import BatchIdentity, ByOffsets
+from .kinds import opened
+from .latest import Order, key_of
+from .routing import BUCKET, REASON, REJECTED, PartValues
+from .storage import Location
 
+BUCKETS = 16
+KEY_PROPERTY = "penstock.key"  # of a table: the columns by which it is upserted
 HELD_BYTES = 64 << 20
 
 
@@ -46,16 +47,9 @@ class KeyBuckets:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._folder is not None:
             self._folder.cleanup()
-
-    def read(self, files: Sequence[Location]) -> None:
-        """Add the rows of some files."""
-        for file in files:
-            with storage_of(file).parquet(file) as source:
-                for batch in file_rows(source):
-                    self.add(batch)
 
     def add(self, rows: pa.RecordBatch) -> None:
         """Add rows; they have a column with their bucket."""
@@ -110,7 +104,7 @@ _BUCKETS = "penstock.buckets"
 
 
 @dataclass(frozen=True)
-class Upsert:
+class Upsert(Evolve):
     """Upserts a batch by key. `whole`: the batch replaces all rows (output mode `complete`)."""
 
     key: tuple[str, ...]
@@ -120,27 +114,23 @@ class Upsert:
 
     def opened(self, part: TablePart) -> Table:
         """Return the table, created if missing, with the columns of the part. Raises TableDiffers."""
-        if _is_rejected(part):
-            return Evolve().opened(part)
-        made = {_BUCKETS: str(BUCKETS), KEY_PROPERTY: "/".join(self.key)}
-        _check_made_so(opened(part.path, part.schema, made, [BUCKET]), self.key)
-        evolve(part)
-        return table_at(part.path)
+        if not _is_rejected(part):
+            made = {_BUCKETS: str(BUCKETS), KEY_PROPERTY: "/".join(self.key)}
+            _check_made_so(opened(part.path, part.schema, made, [BUCKET]), self.key)
+        return super().opened(part)
 
     def put(self, table: Table, part: TablePart, identity: BatchIdentity) -> None:
         """Merge the rows of the part into the table. Raises CommitFailedError, KeyInTwoPartitions."""
         if _is_rejected(part):
-            Evolve().put(table, part, identity)
+            super().put(table, part, identity)
             return
         merge = _Merge(table, part, self._order(part, identity), self.whole)
-        try:
+        with merge.done.committing(table):
             with KeyBuckets() as rows:
-                rows.read([location(each.table) / each.name for each in part.files])
+                for batch in rows_of(each.path for each in part.files):
+                    rows.add(batch)
                 merge.run(rows)
-            table.replace(merge.added, merge.removed, identity)
-        except BaseException:
-            discard(file for _, file in merge.added)
-            raise
+            table.replace(merge.done.added, merge.done.removed, identity)
         remove(part.files)
 
     def _order(self, part: TablePart, identity: BatchIdentity) -> Order:
@@ -159,91 +149,61 @@ class _Merge:
     def __init__(self, table: Table, part: TablePart, order: Order, whole: bool) -> None:
         self._part, self._order, self._whole = part, order, whole
         self._schema = pa.schema([each for each in table.arrow_schema() if table.parts_in_files or each.name != BUCKET])
-        self._standing = table.files_by(BUCKET)
-        self.added: list[tuple[PartOf, DataFile]] = []
-        self.removed: list[str] = []
+        self._standing: dict[str | None, list[str]] = {}
+        for each in table.files():
+            self._standing.setdefault(each.part[BUCKET], []).append(each.name)
+        self.done = Rewritten()
 
     def run(self, rows: KeyBuckets) -> None:
         """Rewrite the buckets that change."""
         for number in rows.numbers():
             standing = self._standing.pop(str(number), [])
-            self.removed += standing
+            self.done.removed += standing
             self._bucket(number, [] if self._whole else standing, rows)
         if self._whole:
-            self.removed += [name for names in self._standing.values() for name in names]
+            self.done.removed += [name for names in self._standing.values() for name in names]
 
     def _bucket(self, number: int, standing: Sequence[str], rows: KeyBuckets) -> None:
         """Merge a bucket, one chunk after another: each chunk merges into the result of the one before."""
         found = [self._part.path / name for name in standing]
-        others = len(self.added)
+        others, part = len(self.done.added), ((BUCKET, str(number)),)
         for chunk in rows.chunks(number):
-            before, made = self.added[others:], self._merged(found, chunk)
-            self.added[others:] = [({BUCKET: str(number)}, each) for each in made]
-            remove([file for _, file in before])
-            found = [location(each.table) / each.name for each in made]
+            made = _written(self._part.path, self._schema, part, self._merged(found, chunk))
+            before, self.done.added[others:] = self.done.added[others:], made
+            remove(before)
+            found = [each.path for each in made]
 
-    def _merged(self, found: Sequence[Location], chunk: pa.Table) -> list[DataFile]:
+    def _merged(self, found: Sequence[Location], chunk: pa.Table) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of some files and of a chunk, without those that others replace. Raises RowWithoutKey."""
         new = self._order.last(fitting(chunk, self._schema))
         keys = key_of(new, self._order.key)
         if keys.null_count:
             raise RowWithoutKey(str(self._part.path), ", ".join(self._order.key))
         keys = keys.combine_chunks()
         surpassed = np.zeros(new.num_rows, np.bool_)
-        files = _Files(self._part.path, self._schema)
-        try:
-            for batch in _batches(found):
-                old = fitting(pa.Table.from_batches([batch]), self._schema)
-                at = pc.index_in(key_of(old, self._order.key), keys).combine_chunks()
-                met = np.flatnonzero(at.is_valid().to_numpy(zero_copy_only=False))
-                where = at.drop_null().to_numpy(zero_copy_only=False).astype(np.int64)
-                stays = np.ones(old.num_rows, np.bool_)
-                newer = self._order.newer(old.take(pa.array(met)), new, where)
-                stays[met] = newer
-                surpassed[where[newer]] = True
-                files.add(old.filter(pa.array(stays)))
-            files.add(new.filter(pa.array(~surpassed)))
-            return files.finish()
-        except BaseException:
-            files.abandon()
-            raise
+        for batch in rows_of(found):
+            old = fitting(pa.Table.from_batches([batch]), self._schema)
+            at = pc.index_in(key_of(old, self._order.key), keys).combine_chunks()
+            met = np.flatnonzero(at.is_valid().to_numpy(zero_copy_only=False))
+            where = at.drop_null().to_numpy(zero_copy_only=False).astype(np.int64)
+            stays = np.ones(old.num_rows, np.bool_)
+            newer = self._order.newer(old.take(pa.array(met)), new, where)
+            stays[met] = newer
+            surpassed[where[newer]] = True
+            yield from old.filter(pa.array(stays)).to_batches(_ROWS)
+        yield from new.filter(pa.array(~surpassed)).to_batches(_ROWS)
 
 
-class _Files:
-    """The files of a bucket while they are written."""
-
-    def __init__(self, table: Location, schema: pa.Schema) -> None:
-        self._table, self._schema = table, schema
-        self._open: OpenFile | None = None
-        self._rows = 0
-        self._done: list[DataFile] = []
-
-    def add(self, rows: pa.Table) -> None:
-        for batch in rows.to_batches(_ROWS):
-            self._open = self._open or OpenFile(self._table, self._schema)
-            self._open.add(batch)
-            self._rows += batch.num_rows
-            if self._rows >= _FILE_ROWS:
-                self._close()
-
-    def finish(self) -> list[DataFile]:
-        self._close()
-        return self._done
-
-    def abandon(self) -> None:
-        if self._open is not None:
-            self._open.abandon()
-        remove(self._done)
-
-    def _close(self) -> None:
-        if self._open is not None:
-            self._done.append(self._open.finish())
-            self._open, self._rows = None, 0
-
-
-def _batches(files: Sequence[Location]) -> Iterator[pa.RecordBatch]:
-    for file in files:
-        with storage_of(file).parquet(file) as source:
-            yield from file_rows(source)
+def _written(table: Location, schema: pa.Schema, part: PartValues, batches: Iterator[pa.RecordBatch]) -> list[DataFile]:
+    """Write rows to files of a bounded number of rows."""
+    with Rewritten() as done:
+        for first in batches:
+            with OpenFile(table, schema, part) as file:
+                file.add(first)
+                while file.rows < _FILE_ROWS and (batch := next(batches, None)) is not None:
+                    file.add(batch)
+                done.added.append(file.finish())
+    return done.added
 
 
 def _is_rejected(part: TablePart) -> bool:
