@@ -26,8 +26,8 @@ from pyspark.sql.datasource import CaseInsensitiveDict
 from penstock import points
 from penstock.log.sql.parted_writes import PartedWrites
 from penstock.pipeline.lake.identity import ByOffsets
-from penstock.pipeline.lake.latest import Order
 from penstock.pipeline.lake.sink import DeltaSink, DeltaStreamWriter, IcebergSink
+from penstock.pipeline.lake.upsert import Order
 from penstock.pipeline.source.data_source import PenstockSource
 from penstock.pipeline.writeback.writer import BackStreamWriter
 from tests.crash.waiting import wait_until

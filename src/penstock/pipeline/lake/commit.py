@@ -125,10 +125,7 @@ def _rules(table: Table, part: TablePart, committing: AppendFiles) -> TableRules
 
 
 def check_seen(part: TablePart) -> None:
-    """Check that every file is there, whole: an executor with its own disk writes where no driver can see.
-
-    Raises FilesUnseen.
-    """
+    """Check that the driver sees every file, whole: an executor may write to its own disk. Raises FilesUnseen."""
     unseen = list[str]()
     for each in part.files:
         with suppress(OSError):
@@ -140,10 +137,7 @@ def check_seen(part: TablePart) -> None:
 
 
 def discard(files: Iterable[DataFile]) -> None:
-    """Remove files of a batch that was not committed.
-
-    Files that a table points to stay: Spark also aborts a batch that some of its tables already hold.
-    """
+    """Remove files of a batch, but those that a table points to: Spark also aborts a batch that some tables hold."""
     by_table: dict[str, list[DataFile]] = {}
     for each in files:
         by_table.setdefault(each.table, []).append(each)

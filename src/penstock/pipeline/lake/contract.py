@@ -104,9 +104,9 @@ class Table(ABC):
     def version(self) -> int:
         """Return the number of the last commit."""
 
-    @abstractmethod
     def moment(self) -> str:
         """Return a text that changes with each commit to the table."""
+        return str(self.version())
 
     @abstractmethod
     def version_of(self, application: str) -> int | None:
@@ -126,18 +126,15 @@ class Table(ABC):
 
     @abstractmethod
     def rules(self, *, rewrites: bool) -> TableRules:
-        """Return the rules that every row must meet. `rewrites`: whether its files are to be rewritten.
-
-        Raises TableAsksMore.
-        """
+        """Return the rules for every row. `rewrites`: whether files are to be rewritten. Raises TableAsksMore."""
 
     @abstractmethod
     def schema_form(self) -> dict[str, Any]:
         """Return the columns in Delta's own form."""
 
-    @abstractmethod
     def form_of(self, schema: pa.Schema) -> dict[str, Any]:
         """Return in that form the columns that the table would have for a schema."""
+        return delta_form(schema)
 
     @abstractmethod
     def arrow_schema(self) -> pa.Schema:
@@ -174,13 +171,9 @@ class Table(ABC):
     def commit(
         self, added: Sequence[DataFile], removed: Sequence[str], transactions: Transactions, notes: Mapping[str, str]
     ) -> None:
-        """Add files and remove others, with transactions and notes, in one transaction.
+        """Add and remove files, with transactions and notes, in one commit. Raises CommitFailedError, TableAsksMore."""
 
-        Raises CommitFailedError, TableAsksMore.
-        """
-
-    @abstractmethod
-    def drop(self) -> None:
+    def drop(self) -> None:  # noqa: B027 - a table is known by its folder alone, unless a format overrides this
         """Remove the table from its catalog, if it has one; the caller removes its folder afterwards."""
 
     def append(self, files: Sequence[DataFile], identity: BatchIdentity) -> None:

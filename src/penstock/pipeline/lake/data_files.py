@@ -36,12 +36,7 @@ def file_rows(source: Any, columns: Sequence[str] | None = None) -> Iterator[pa.
     """Yield the rows of an open Parquet file, or some of their columns, in bounded batches."""
     schema = file_schema(source)
     for batch in source.iter_batches(_ROWS, columns=None if columns is None else list(columns)):
-        arrays = [
-            column if column.type == schema.field(name).type else column.cast(schema.field(name).type)
-            for name, column in zip(batch.schema.names, batch.columns, strict=True)
-        ]
-        fields = [schema.field(name) for name in batch.schema.names]
-        yield pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields, schema.metadata))
+        yield batch.cast(pa.schema([schema.field(name) for name in batch.schema.names], schema.metadata))
 
 
 def rows_of(files: Iterable[Location]) -> Iterator[pa.RecordBatch]:
@@ -75,8 +70,6 @@ def _plain(kind: pa.DataType, nullable: bool) -> pa.DataType:
 
 
 _LISTS = (types.is_list, types.is_large_list, types.is_list_view, types.is_large_list_view)
-
-
 _GROUP_BYTES = 32 << 20  # rows gathered for one row group of a file
 _HELD_BYTES = 128 << 20  # rows gathered for all files of a task
 NO_PARTS = Partitioning()
@@ -205,10 +198,7 @@ def remove(files: Iterable[DataFile], held: Collection[str] = ()) -> None:
 
 
 def without(table: Table, columns: Sequence[str], goes: Goes, *, dry_run: bool = False) -> Rewritten:
-    """Rewrite the files of a table that hold rows to remove, found by some columns; a dry run only counts.
-
-    Nothing is committed yet; if it fails, no files are left behind.
-    """
+    """Rewrite the files that hold rows to remove, found by some columns; no commit. A dry run only counts."""
     with Rewritten() as done:
         for each in table.files():
             count, made = _file(table.folder, each.name, columns, goes, dry_run)

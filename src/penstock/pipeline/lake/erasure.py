@@ -95,10 +95,7 @@ def _whole(lake: Lake) -> Lake:
 
 
 def _check_history(lake: Lake, log: Log, sources: Sequence[Source]) -> None:
-    """Refuse a log whose history has changed since it was read: rows' positions hold other records.
-
-    Raises HistoryTakenBack.
-    """
+    """Refuse a log whose history has changed: rows' positions hold other records. Raises HistoryTakenBack."""
     for source in sources:
         topic = log.topic(source.topic)
         known = [
@@ -122,10 +119,7 @@ def _unplaced(table: Table, needed: Sequence[str], sources: Sequence[Source]) ->
 
 
 def _mine(path: Location, log: Log) -> list[Source]:
-    """Return the topics of this log that feed the tables, once fed them, or are about to feed them.
-
-    Raises AnotherLog.
-    """
+    """Return the topics of this log that feed the tables, did, or are about to. Raises AnotherLog."""
     lake, (log_id, incarnation), reader = Lake(path), log.identity(), known_reader(path)
     known, topics = lake.sources(), log.topics()  # the mark knows a topic before any table has rows of it
     ours = [(each.log_id, each.topic_id) for each in known]

@@ -25,10 +25,7 @@ from .storage import Location
 
 
 def places_ahead(source: Source, erased: Places, ends: Ends) -> ErasedPlaces:
-    """Return the erased positions of a topic that come after the ends of its tables.
-
-    No ends: the topic has fed no table yet, and its first batch may begin anywhere.
-    """
+    """Return the erased positions after the ends of the tables; without ends, the first batch may begin anywhere."""
     ahead = [Piece(p, max(start, ends.get(p, 0)), end) for p, start, end in erased.runs() if end > ends.get(p, 0)]
     begins = {piece.partition: ends.get(piece.partition, 0) for piece in ahead} if ends else {}
     return ErasedPlaces(source.log_id, source.topic_id, source.incarnation, begins, tuple(ahead))

@@ -57,8 +57,12 @@ class Lake:
 
     def check_mark(self) -> None:
         """Refuse a lake whose mark is missing. Raises MarkMissing."""
-        if not self.has_mark() and any(table.is_of_lake() for table in self.tables):
+        if self.has_lost_mark():
             raise MarkMissing(str(self.root))
+
+    def has_lost_mark(self) -> bool:
+        """Return whether tables are, or the one here is, of a lake whose mark is missing."""
+        return not self.has_mark() and any(table.is_of_lake() for table in self.tables)
 
     def has_mark(self) -> bool:
         """Return whether the lake has a mark."""
@@ -82,10 +86,7 @@ class Lake:
         return {p: min(each.get(p, 0) for each in ends) for p in (ends[0] if ends else ())}
 
     def pasts(self, topic: str) -> list[Past]:
-        """Return the lake's knowledge of each log that has fed it a topic of this name.
-
-        That of the mark, and of tables ahead of it: those of an interrupted batch.
-        """
+        """Return what the mark, and tables ahead of it by an interrupted batch, know of the logs of a topic."""
         if not self.has_mark():
             return [past for table in self.tables for past in pasts_of(table, topic)]
         marked = pasts_of(LakeTable(self._mark), topic)

@@ -78,10 +78,7 @@ def check_lake(mode: Mode, partition_by: str | None = None) -> TypedLake | None:
 
 
 def lake_rows(events: DataFrame, mode: Mode, root: Location) -> tuple[DataFrame, dict[str, str]]:
-    """Return the rows of a lake at a path, and the options of its sink.
-
-    Raises InvalidOption, NoColumns, TableAsksMore.
-    """
+    """Return the rows of a lake, and the options of its sink. Raises InvalidOption, NoColumns, TableAsksMore."""
     typed, held = check_lake(mode), _held(root, mode)
     rules = {"rules": encoded(held.planned)}
     if mode.name == APPEND and typed is None:

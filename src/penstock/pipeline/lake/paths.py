@@ -32,10 +32,7 @@ def local_path(option: str, given: str) -> Path:
 
 
 def table_path(option: str, given: str) -> Location:
-    """Return the location of a table or lake. Raises InvalidOption for a file, or a path readers cannot open.
-
-    In an object store: also BucketMissing, StorageRefused, StorageAway.
-    """
+    """Return the location of a table or lake. Raises InvalidOption, BucketMissing, StorageRefused, StorageAway."""
     path = located(option, given)
     if "%" in str(path):
         raise InvalidOption(option, given, "a path without %, which readers of Delta tables decode")

@@ -42,10 +42,7 @@ class CutBack:
 
 @asks_storage
 def cut_back(path: Location, log: Log, topic: Topic) -> CutBack:
-    """Cut a lake back to where it agrees with the log, and remove its checkpoint.
-
-    It may be interrupted and called again. Raises AnotherLog, InvalidOption, TableDamaged.
-    """
+    """Cut a lake back to where the log agrees; safe to repeat. Raises AnotherLog, InvalidOption, TableDamaged."""
     identity = log.identity()
     known = [each for each in Lake(path).sources() if each.topic == topic.name]
     mine = [each for each in known if (each.log_id, each.topic_id) == (identity.id, topic.id)]
@@ -91,10 +88,7 @@ def _cut(lake: Lake, compared: Sequence[Compared], source: Source, places: list[
 
 
 def cut_table(table: Table, source: Source, cuts: Ends, marks: Mapping[int, int]) -> int:
-    """Move the ends of a table back, and remove the rows from there on, in one commit; return how many.
-
-    The table takes the source's incarnation. Raises CommitFailedError.
-    """
+    """Move a table's ends back, and remove the rows beyond, in one commit; count them. Raises CommitFailedError."""
     ends = table.ends(source)
     beyond = {p: cut for p, cut in cuts.items() if cut < ends.get(p, 0)}
 

@@ -110,10 +110,7 @@ def decoded(option: str | None) -> dict[str, TableRules] | None:
 def check_rules(
     table: Table, schema: pa.Schema, parts: Iterable[str], planned: TableRules | None, *, rewrites: bool
 ) -> TableRules:
-    """Return the rules of a table for rows with these columns. `parts`: the partition columns.
-
-    Raises RulesChanged, if the query was planned with other rules; TableAsksMore.
-    """
+    """Return the rules for rows of these columns, partitioned by `parts`. Raises RulesChanged, TableAsksMore."""
     rules = table.rules(rewrites=rewrites)
     if planned is not None and rules != planned:
         raise RulesChanged(table.path, rules.describe())

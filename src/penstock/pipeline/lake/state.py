@@ -180,10 +180,7 @@ def replayed(root: Location) -> Replayed | None:
 
 @asks_storage
 def reader_name(root: Location) -> str:
-    """Return the name of the pipeline that writes here, made on first use.
-
-    Many machines have folders of the same name, so part of it is random.
-    """
+    """Return the name of the pipeline that writes here, made on first use; partly random, as folders repeat."""
     file = root / CONTROL / _READER
     known = _read(file, _Reader)
     if known is None:

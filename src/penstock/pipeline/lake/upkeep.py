@@ -63,10 +63,7 @@ _HOUR_SECONDS = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class JoinedFiles:
-    """The files of a table that were joined, or in a dry run would be.
-
-    `forgotten`: rows of deleted keys that were removed before.
-    """
+    """Files of a table that were joined, or would be; `forgotten`: rows of deleted keys removed before."""
 
     table: str
     files: int

@@ -4,6 +4,12 @@ Only the buckets that have rows in the batch are rewritten: the table's rows are
 the batch replaces, and the new rows follow. A bucket holds the keys of one hash. Memory is bounded by a chunk
 of the batch, not by the table: the excess is spilled to files. A record without a value deletes its key: it
 leaves a row marked `deleted`, for as long as an older record could come again.
+
+The latest row of a key is the one with the later position. A key lives in one partition. When a topic grows, the key
+stays there or moves to a partition of a higher number (`log/topics.py`), where its later records are. So (partition,
+offset) orders all records of a key, over all generations of the topic, as (generation, offset) does. If a key is in
+two partitions of which neither comes from the other, another producer chose the partition: there is no order, and it
+is refused. Rows of a stateful query have no position; the row of the later batch is the later one.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,24 +20,87 @@ from tempfile import TemporaryDirectory
 from typing import Self
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.errors import InvalidOption, RowWithoutKey
+from penstock.errors import InvalidOption, KeyInTwoPartitions, RowWithoutKey
 
-from ..offsets import PLACE
+from ..offsets import PLACE, Numbers, numbers_in
 from .commit import Evolve, TablePart
 from .contract import DataFile, Table
 from .data_files import OpenFile, Rewritten, fitting, remove, rows_of
 from .identity import BatchIdentity, ByOffsets
 from .kinds import opened
-from .latest import Order, key_of
 from .routing import BUCKET, REASON, REJECTED, PartValues
 from .storage import Location
 
 BUCKETS = 16
 KEY_PROPERTY = "penstock.key"  # of a table: the columns by which it is upserted
 HELD_BYTES = 64 << 20
+
+
+@dataclass(frozen=True)
+class Order:
+    """The order of rows of one key. `placed`: by position; else by batch, and within it by row.
+
+    `counts`: the numbers of partitions that the topic has had, oldest first.
+    """
+
+    key: tuple[str, ...]
+    placed: bool
+    counts: tuple[int, ...] = ()
+
+    def last(self, rows: pa.Table) -> pa.Table:
+        """Return the last row of each key. Raises KeyInTwoPartitions."""
+        if not rows.num_rows:
+            return rows
+        codes = key_of(rows, self.key).dictionary_encode().combine_chunks()
+        numbers = codes.indices.to_numpy(zero_copy_only=False)
+        order = np.lexsort((*reversed(self._places(rows)), numbers))
+        numbers = numbers[order]
+        is_last = np.append(numbers[1:] != numbers[:-1], True)
+        if self.placed:  # a key that changes its partition among these rows could have moved there
+            before, partitions = np.flatnonzero(~is_last), self._places(rows)[0][order]
+            self._check(rows.take(pa.array(order[before])), partitions[before], partitions[before + 1])
+        return rows.take(pa.array(np.sort(order[is_last])))
+
+    def newer(self, old: pa.RecordBatch, new: pa.Table, where: Numbers) -> npt.NDArray[np.bool_]:
+        """Return which of the old rows are newer than the new rows of the same key, at indices `where`."""
+        if not self.placed:
+            return np.zeros(len(where), np.bool_)
+        (old_partition, old_offset), (partitions, offsets) = self._places(old), self._places(new)
+        new_partition, new_offset = partitions[where], offsets[where]
+        self._check(old, old_partition, new_partition)
+        same = old_partition == new_partition
+        return np.where(same, old_offset >= new_offset, old_partition > new_partition)
+
+    def _places(self, rows: pa.Table | pa.RecordBatch) -> list[Numbers]:
+        return numbers_in(rows) if self.placed else [np.arange(rows.num_rows)]
+
+    def _check(self, rows: pa.Table | pa.RecordBatch, one: Numbers, other: Numbers) -> None:
+        low, high = np.minimum(one, other), np.maximum(one, other)
+        allowed = low == high
+        for count in self.counts[:-1]:
+            allowed |= high % count == low
+        if not allowed.all():
+            at = int(np.flatnonzero(~allowed)[0])
+            key = ", ".join(str(rows.column(name)[at].as_py()) for name in self.key)
+            raise KeyInTwoPartitions(key, int(one[at]), int(other[at]))
+
+
+def key_of(rows: pa.Table | pa.RecordBatch, names: Sequence[str]) -> pa.ChunkedArray:
+    """Return the key of rows as one column; several columns are joined, each prefixed by its length."""
+    columns = [rows.column(name) for name in names]
+    if len(columns) == 1:
+        return pa.chunked_array([columns[0]]) if isinstance(columns[0], pa.Array) else columns[0]
+    parts = []
+    for column in columns:
+        text = column if pa.types.is_binary(column.type) else column.cast(pa.string()).cast(pa.binary())
+        length = pc.binary_length(text).cast(pa.string()).cast(pa.binary())
+        parts += [length, text]
+    joined = pc.binary_join_element_wise(*parts, pa.scalar(b":", pa.binary()))
+    return pa.chunked_array([joined]) if isinstance(joined, pa.Array) else joined
 
 
 class KeyBuckets:

@@ -14,7 +14,7 @@ from deltalake.transaction import CommitProperties
 from penstock.clock import SYSTEM
 from penstock.errors import Error, TableAsksMore
 
-from ..contract import SCAN_BYTES, SCAN_ROWS, SOURCES, DataFile, Table, TableFile, TableRules, delta_form
+from ..contract import SCAN_BYTES, SCAN_ROWS, SOURCES, DataFile, Table, TableFile, TableRules
 from ..identity import Transactions
 from ..paths import below, is_delta
 from ..rules import deletion_vectors, delta_rules
@@ -29,10 +29,7 @@ _PROPERTIES = {"delta.checkpointInterval": "10"}
 
 
 class LakeTable(Table):
-    """One Delta table at one moment: that of the first access.
-
-    The log is read at once; delta-rs loads the list of files only when it is needed.
-    """
+    """One Delta table. Its log is read at once; delta-rs loads the list of files only when it is needed."""
 
     def __init__(self, path: Location) -> None:
         super().__init__(path)
@@ -108,10 +105,6 @@ class LakeTable(Table):
         """Return the number of the last commit."""
         return self._state().version
 
-    def moment(self) -> str:
-        """Return its version."""
-        return str(self.version())
-
     def version_of(self, application: str) -> int | None:
         """Return the version that an application has reached. Raises EndsLost."""
         found = self._version_said(application)
@@ -158,10 +151,6 @@ class LakeTable(Table):
         """Return the columns in Delta's own form."""
         return msgspec.json.decode(self._state().metadata.schemaString, type=dict[str, Any])
 
-    def form_of(self, schema: pa.Schema) -> dict[str, Any]:
-        """Return in that form the columns that the table would have for a schema."""
-        return delta_form(schema)
-
     def arrow_schema(self) -> pa.Schema:
         """Return the columns as an Arrow schema."""
         return pa.schema(self._table.schema().to_arrow())
@@ -174,10 +163,7 @@ class LakeTable(Table):
         self._forget()
 
     def batches(self, names: Sequence[str], rows_together: int = SCAN_ROWS) -> Iterator[pa.RecordBatch]:
-        """Yield some columns, in batches bounded in rows and roughly in bytes.
-
-        Raises TableDamaged; StorageAway if the storage does not answer.
-        """
+        """Yield some columns, in batches bounded in rows and roughly in bytes. Raises TableDamaged, StorageAway."""
         for name in sorted(self.file_names()):
             if not (self.folder / name).is_file():
                 raise self.damaged(f"its file {name} is not there")
@@ -312,9 +298,6 @@ class LakeTable(Table):
         log, version = self.folder / "_delta_log", self._table.version()
         made = [f"{number:020}{kind}" for number in (version, version + 1) for kind in _LOG_FILES]
         self._storage.bring_to_disk(*(log / name for name in (*made, "_last_checkpoint")))
-
-    def drop(self) -> None:
-        """Do nothing: a Delta table is known by its folder alone."""
 
 
 def _addition(file: DataFile) -> dict[str, Any]:

@@ -30,13 +30,22 @@ from penstock.database.address import short_name, without_password
 from penstock.errors import CatalogAway, InvalidOption, MissingExtra
 
 from ..paths import CATALOG, CATALOG_DATABASE, CONTROL, catalog_root, check_catalog, is_delta
-from ..storage import Location, storage_of
-from .files import address_of, at
+from ..storage import Location, location, storage_of
 
 NAME = "penstock"
 _WAIT_SECONDS = 60
 _CONNECT_SECONDS = 10
 _REST, _POSTGRES = ("http", "https"), ("postgresql", "postgres")
+
+
+def at(address: str) -> Location:
+    """Return the location of an address in a table."""
+    return location(address.removeprefix("file://"))
+
+
+def address_of(path: Location) -> str:
+    """Return the address that tables use for a location."""
+    return str(path) if "://" in str(path) else f"file://{path}"
 
 
 class LakeCatalog(msgspec.Struct, frozen=True):
@@ -47,10 +56,7 @@ class LakeCatalog(msgspec.Struct, frozen=True):
 
 
 def begin(root: Location, uri: str | None, namespace: str | None) -> None:
-    """Make a folder a lake of Iceberg tables, or check that it is one, of this catalog if one is named.
-
-    Raises InvalidOption, CatalogAway.
-    """
+    """Make a folder a lake of Iceberg tables, or check that it is this one. Raises InvalidOption, CatalogAway."""
     _check(uri)
     check_catalog(root, uri)
     if any(sign in str(root) for sign in "?#"):

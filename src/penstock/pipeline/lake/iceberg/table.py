@@ -7,19 +7,22 @@ between. pyiceberg would retry, and add the rows a second time after another dri
 batch: its retries are off for our commits, whatever the table is configured to.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Self
 from uuid import UUID
 
 import pyarrow as pa
 from deltalake.exceptions import CommitFailedError
+from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, ServerError, TableAlreadyExistsError
-from pyiceberg.io.pyarrow import parquet_files_to_data_files
+from pyiceberg.io.pyarrow import parquet_files_to_data_files, schema_to_pyarrow
+from pyiceberg.schema import Schema
 from pyiceberg.table import FileScanTask, TableProperties, Transaction
 from pyiceberg.table import Table as Loaded
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import MAIN_BRANCH
+from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.table.update import TableUpdate
 from pyiceberg.table.update.snapshot import ExpireSnapshots
 from pyiceberg.transforms import IdentityTransform, parse_transform
@@ -40,11 +43,11 @@ from ..contract import (
     TableRules,
     delta_form,
 )
+from ..data_files import OpenFile, Rewritten, fitting, plain_field, rows_of
 from ..identity import Transactions
 from ..paths import below, descriptions
 from ..storage import Location
-from .catalog import catalog_of, is_beside, make_namespace
-from .files import address_of, arrow_of, at, joined, kept, metadata_files, needed
+from .catalog import address_of, at, catalog_of, is_beside, make_namespace
 
 _OPERATION = "penstock.operation"  # in the summary of a snapshot: its operation, where Iceberg has no word for it
 _KEPT_SNAPSHOTS = 100  # each commit writes the whole list
@@ -110,13 +113,11 @@ class IcebergTable(Table):
             table._loaded = table._known()
         except NoSuchTableError:
             make_namespace(table._catalog, table._name[0])
-            if any(descriptions(path)):  # a new table would replace the one that is there
-                table._loaded = table._load()
-                return table
-            (path / "metadata").mkdir(parents=True, exist_ok=True)
-            with suppress(TableAlreadyExistsError, CommitFailedException):  # another driver has just made it
-                table._create(schema, properties, partition_by)
-            table._storage.bring_to_disk(path / "metadata", path)
+            if not any(descriptions(path)):  # else a new table would replace the one that is there
+                (path / "metadata").mkdir(parents=True, exist_ok=True)
+                with suppress(TableAlreadyExistsError, CommitFailedException):  # another driver has just made it
+                    table._create(schema, properties, partition_by)
+                table._storage.bring_to_disk(path / "metadata", path)
         return table
 
     def drop(self) -> None:
@@ -176,11 +177,11 @@ class IcebergTable(Table):
 
     def form_of(self, schema: pa.Schema) -> dict[str, Any]:
         """Return in that form the columns that the table would have for a schema."""
-        return delta_form(kept(schema))
+        return delta_form(_kept(schema))
 
     def arrow_schema(self) -> pa.Schema:
         """Return the columns as an Arrow schema."""
-        return arrow_of(self._table.schema())
+        return _arrow_of(self._table.schema())
 
     def add_columns(self, schema: pa.Schema, names: Sequence[str]) -> None:
         """Add some columns of a schema, or fields of theirs, to the table. Raises CommitFailedError."""
@@ -233,7 +234,8 @@ class IcebergTable(Table):
         if properties:
             transaction.set_properties(properties)
         update = transaction.update_snapshot({name: each for name, each in notes.items() if name not in sticky})
-        tasks = [each for each in self._tasks() if self._listed(each).name in removed] if removed else []
+        old = {str(self.folder / name) for name in removed}
+        tasks = [each for each in self._tasks() if str(at(each.file.file_path)) in old] if old else []
         if any(each.delete_files for each in tasks):
             raise PipelineFailed(
                 f"rows of table {self.path} were deleted by an engine that did not write their files anew; "
@@ -268,8 +270,8 @@ class IcebergTable(Table):
         made = transaction.table_metadata.current_snapshot()
         before = self._table.metadata.current_snapshot()
         if made is not None and (before is None or made.snapshot_id != before.snapshot_id):
-            known = set() if before is None else set(metadata_files(self._table, before))
-            new = [file for file in metadata_files(self._table, made) if file not in known]
+            known = set() if before is None else set(_metadata_files(self._table, before))
+            new = [file for file in _metadata_files(self._table, made) if file not in known]
             self._storage.bring_to_disk(*new)
             old = sorted(transaction.table_metadata.snapshots, key=lambda each: each.timestamp_ms)
             named = {made.snapshot_id, *_named(transaction.table_metadata)}
@@ -300,7 +302,7 @@ class IcebergTable(Table):
         for each in map(self._listed, (each for each in self._tasks() if not each.delete_files)):
             if each.size < file_bytes:
                 small.setdefault(tuple(each.part.values()), []).append(each)
-        done = joined(self.folder, self.arrow_schema(), list(small.values()), file_bytes)
+        done = _joined(self.folder, self.arrow_schema(), list(small.values()), file_bytes)
         if done.removed:
             with done.committing(self):
                 notes = {ROWS: "0", FILES: str(len(done.added)), _OPERATION: "optimize"}
@@ -326,28 +328,22 @@ class IcebergTable(Table):
         return found
 
     def purge(self, older_than_hours: int) -> list[str]:
-        """Remove the whole past of the table: older snapshots, their files and metadata.
-
-        Raises PipelineFailed if a snapshot has a tag or branch, for it would stay.
-        """
-        names = sorted(self._table.metadata.refs.keys() - {MAIN_BRANCH})
+        """Remove all older snapshots, their files and metadata. Raises PipelineFailed if a tag or branch keeps one."""
+        names = ", ".join(sorted(self._table.metadata.refs.keys() - {MAIN_BRANCH}))
         if names:
-            raise PipelineFailed(
-                f"table {self.path} has tags or branches, which keep what was: {', '.join(names)}; drop "
-                "them, and run this again"
-            )
-        was = needed(self._table, self._table.snapshots())
+            said = f"table {self.path} has tags or branches, which keep what was: {names}"
+            raise PipelineFailed(f"{said}; drop them, and run this again")
+        was = _needed(self._table, self._table.snapshots())
         # The snapshot that removes files still describes them; the next one does not.
         self.commit((), (), [], {_OPERATION: "erase"})
-        was |= needed(self._table, self._table.snapshots())
+        was |= _needed(self._table, self._table.snapshots())
         self._expire(set())
-        is_now = needed(self._table, self._table.snapshots())
+        is_now = _needed(self._table, self._table.snapshots())
         gone = [each for each in was - is_now if each.is_file()]
         for each in gone:
             each.unlink(missing_ok=True)
-        names = [below(each, self.folder) for each in gone]
-        gone_since = self.vacuum(older_than_hours, dry_run=False)
-        return sorted(name for name in {*names, *gone_since} if name.endswith(".parquet"))
+        removed = {*(below(each, self.folder) for each in gone), *self.vacuum(older_than_hours, dry_run=False)}
+        return sorted(name for name in removed if name.endswith(".parquet"))
 
     def _expire(self, stay: set[int]) -> None:
         """Expire all snapshots but the given ones, the last one, and named ones. Raises CommitFailedError."""
@@ -365,7 +361,7 @@ class IcebergTable(Table):
         stay = [each for each in self._table.snapshots() if each.timestamp_ms >= before_ms or each.snapshot_id in named]
         if not dry_run:
             self._expire({each.snapshot_id for each in stay})
-        held = needed(self._table, stay)
+        held = _needed(self._table, stay)
         found = {below(each, self.folder): each for each in self._storage.files_below(self.folder)}
         left = {
             name: each
@@ -409,3 +405,60 @@ def _evaluating_alone(producer: Any) -> Any:
 def _named(metadata: TableMetadata) -> set[int]:
     """Return the snapshots that a tag or branch names: the last one, and those that others have named."""
     return {each.snapshot_id for each in metadata.refs.values()}
+
+
+def _metadata_files(table: Loaded, snapshot: Snapshot) -> Iterator[Location]:
+    """Yield the metadata files of a snapshot."""
+    yield at(snapshot.manifest_list)
+    for manifest in snapshot.manifests(table.io):
+        yield at(manifest.manifest_path)
+
+
+def _needed(table: Loaded, snapshots: Collection[Snapshot]) -> set[Location]:
+    """Return all files that a table with these snapshots needs."""
+    found = {at(table.metadata_location)}
+    found |= {at(each.metadata_file) for each in table.metadata.metadata_log}
+    seen = set[str]()
+    for snapshot in snapshots:
+        found.update(_metadata_files(table, snapshot))
+        for manifest in snapshot.manifests(table.io):
+            if manifest.manifest_path not in seen:
+                seen.add(manifest.manifest_path)
+                entries = manifest.fetch_manifest_entry(table.io, discard_deleted=True)
+                found.update(at(entry.data_file.file_path) for entry in entries)
+    return found
+
+
+def _arrow_of(schema: Schema) -> pa.Schema:
+    """Return columns as an Arrow schema, without large types and without ids, which our files lack."""
+    found = schema_to_pyarrow(schema, include_field_ids=False)
+    return pa.schema([plain_field(each, nullable=True) for each in found])
+
+
+def _kept(schema: pa.Schema) -> pa.Schema:
+    """Return the columns that an Iceberg table has for a schema: it has no integers of 8 or 16 bits."""
+    return _arrow_of(Catalog._convert_schema_if_needed(schema))
+
+
+def _joined(path: Location, schema: pa.Schema, parts: Sequence[Sequence[TableFile]], file_bytes: int) -> Rewritten:
+    """Join the files of each partition into files of about a size; no commit."""
+    with Rewritten() as done:
+        for names in (names for files in parts for names in _bins(files, file_bytes)):
+            with OpenFile(path, schema) as file:
+                for batch in rows_of(path / name for name in names):
+                    for rows in fitting(pa.Table.from_batches([batch]), schema).to_batches():
+                        file.add(rows)
+                done.added.append(file.finish())
+            done.removed += names
+    return done
+
+
+def _bins(files: Sequence[TableFile], file_bytes: int) -> list[list[str]]:
+    bins, size = list[list[str]](), file_bytes
+    for each in files:
+        if size + each.size > file_bytes:
+            bins.append([])
+            size = 0
+        bins[-1].append(each.name)
+        size += each.size
+    return [names for names in bins if len(names) > 1]

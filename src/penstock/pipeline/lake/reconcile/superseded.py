@@ -53,10 +53,7 @@ class Superseded:
 
 
 def superseded(path: Location, source: Source, log: Log, topic: Topic) -> Superseded:
-    """Return the records of a topic that the tables at a path need not hold; none for appended tables.
-
-    Raises TableDamaged.
-    """
+    """Return the records that the tables at a path need not hold; none for appended tables. Raises TableDamaged."""
     lake = Lake(path)
     upserted = [table for table in lake.fed_by(source) if _key_of(table)]
     if not upserted:

@@ -73,7 +73,9 @@ class _Classes:
         if kind is not None:
             return ScalarShape(kind=kind, bounds=_bounds(found))
         if isinstance(found, seen.Metadata):
-            return _digits(self._root, self.of(found.type), found.extra or {})
+            shape, digits = self.of(found.type), (found.extra or {}).get("digits")
+            # A decimal of `Meta(extra={"digits": (12, 2)})`.
+            return _exact(self._root, shape, *digits) if digits and isinstance(shape, Exact) else shape
         if isinstance(found, seen.DateTimeType):
             return ScalarShape(kind=ScalarKind.LOCAL if found.tz is False else ScalarKind.INSTANT)
         if isinstance(found, seen.DecimalType):
@@ -201,13 +203,6 @@ def _chosen(found: seen.EnumType | seen.LiteralType) -> Shape:
         if values and all(type(each) is python for each in values):
             return ScalarShape(kind=kind, allowed=tuple(values), nullable=nullable)
     return JsonText(kinds=("string", "number", "boolean"), nullable=nullable)
-
-
-def _digits(cls: type, shape: Shape, extra: Mapping[str, Any]) -> Shape:
-    """Return a decimal with the digits of `Meta(extra={"digits": (12, 2)})`."""
-    if "digits" not in extra or not isinstance(shape, Exact):
-        return shape
-    return _exact(cls, shape, *extra["digits"])
 
 
 def _exact(cls: type, shape: Exact, digits: int, places: int) -> Exact:

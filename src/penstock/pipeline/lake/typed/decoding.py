@@ -14,7 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 from penstock.errors import NoColumns
 
 from .classes import shape_of
-from .expressions import Projections, all_of, decoded_document, document_whole, first_of, with_steps
+from .expressions import Projections, all_of, document_whole, first_of, members_of, with_steps
 from .shapes import Entries, FieldsShape, Items, Shape
 
 REJECTED = "rejected"
@@ -94,7 +94,7 @@ class Parsed:
         value = F.col("value")
         steps = Projections(name, value.isNotNull() if only is None else value.isNotNull() & only)
         document = F.col(_DOCUMENT)
-        fields = decoded_document(columns.shape, document, _TOP, steps)
+        fields = members_of(columns.shape, document, _TOP, "", steps)
         sound, unsound = document_whole(columns.shape, document, _TOP, steps)
         text = value.cast("string")
         valid = F.format_string("%s", text) == text  # like is_valid_utf8, which is three times slower
