@@ -42,8 +42,7 @@ def with_broken(
 ) -> DataFrame:
     """Add a column with the rule that a row breaks, if there are rules. Raises TableAsksMore.
 
-    `table`: the name of each row's table; None: there is one. `columns`: for each table, columns that the
-    frame lacks; `others`: those of all other tables.
+    `table`: the name of each row's table. `columns`: by table, those that the frame lacks; `others`: of other tables.
     """
     found = list[str]()
     for name, rules in held.planned.items():

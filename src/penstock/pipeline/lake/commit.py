@@ -43,8 +43,7 @@ _TRIES = 20
 class TablePart:
     """A batch's part for one table: files with these columns, which tasks have written.
 
-    `partition_by`: the columns that are in the table's log and not in the files. `rules`: the table's rules
-    that the rows were checked against; None: unchecked.
+    `partition_by`: columns in the table's log and not in files. `rules`: those that rows were checked against, if any.
     """
 
     path: Location
@@ -76,7 +75,7 @@ class AppendFiles:
         Raises CommitFailedError if another commit came after the table was opened: the caller opens it again, and
         checks again whether it holds the batch.
         """
-        table.append(part.files, identity)
+        table.replace(part.files, (), identity)
 
 
 def commit(part: TablePart, identity: BatchIdentity, committing: AppendFiles) -> bool:

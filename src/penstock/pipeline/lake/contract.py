@@ -30,6 +30,9 @@ SCAN_ROWS, SCAN_BYTES = 1 << 15, 32 << 20
 
 T = TypeVar("T")
 PartOf = Mapping[str, str | None]  # partition column → value
+Names = Sequence[str]
+Texts = Mapping[str, str]
+NO_TEXTS: Texts = {}
 
 
 class TableRules(msgspec.Struct, frozen=True):
@@ -81,10 +84,9 @@ class TableFile(NamedTuple):
 
 
 class Table(ABC):
-    """One table at one moment: that of the first access.
+    """One table at the moment of the first access. `parts_in_files`: its files contain the partition columns, too.
 
-    `parts_in_files`: whether its files contain the partition columns, too. `settles_late`: whether a commit
-    reported as failed may still take effect; its files are left to `vacuum` then.
+    `settles_late`: a commit reported as failed may still take effect; its files are left to `vacuum` then.
     """
 
     parts_in_files = False
@@ -95,9 +97,7 @@ class Table(ABC):
 
     @classmethod
     @abstractmethod
-    def opened(
-        cls, path: Location, schema: pa.Schema, properties: Mapping[str, str] = {}, partition_by: Sequence[str] = ()
-    ) -> Self:
+    def opened(cls, path: Location, schema: pa.Schema, properties: Texts = NO_TEXTS, partition_by: Names = ()) -> Self:
         """Return the table at a path, made with these columns and properties if there is none."""
 
     @abstractmethod
@@ -168,17 +168,11 @@ class Table(ABC):
         """
 
     @abstractmethod
-    def commit(
-        self, added: Sequence[DataFile], removed: Sequence[str], transactions: Transactions, notes: Mapping[str, str]
-    ) -> None:
+    def commit(self, added: Sequence[DataFile], removed: Names, transactions: Transactions, notes: Texts) -> None:
         """Add and remove files, with transactions and notes, in one commit. Raises CommitFailedError, TableAsksMore."""
 
     def drop(self) -> None:  # noqa: B027 - a table is known by its folder alone, unless a format overrides this
         """Remove the table from its catalog, if it has one; the caller removes its folder afterwards."""
-
-    def append(self, files: Sequence[DataFile], identity: BatchIdentity) -> None:
-        """Add files and the batch's identity. Raises CommitFailedError."""
-        self.replace(files, (), identity)
 
     def replace(self, added: Sequence[DataFile], removed: Sequence[str], identity: BatchIdentity | None = None) -> None:
         """Add files and remove others, with the identity of a batch, if any. Raises CommitFailedError."""
@@ -186,12 +180,7 @@ class Table(ABC):
         self.commit(added, removed, transactions, notes_of(identity, added))
 
     def declare(
-        self,
-        source: Source,
-        ends: Ends,
-        marks: Mapping[int, int],
-        added: Sequence[DataFile] = (),
-        removed: Sequence[str] = (),
+        self, source: Source, ends: Ends, marks: Mapping[int, int], added: Sequence[DataFile] = (), removed: Names = ()
     ) -> None:
         """Record in the table, with a change of files, that it ends there in a topic. Raises CommitFailedError."""
         where = source.log_id, source.topic_id

@@ -1,8 +1,7 @@
 """The Parquet files of tables: reading them, writing them in tasks, and rewriting them without some rows.
 
-Other writers store their own Arrow types in files: delta-rs views of strings and bytes, others large types.
-Arrow can neither compare nor filter some of these, and a rewritten file would keep them: so rows are read in
-the types that tables have.
+Other writers store their own Arrow types in files: delta-rs views of strings and bytes, others large types. Arrow can
+neither compare nor filter some of these, and a rewritten file would keep them: so rows get the types of tables.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence

@@ -5,20 +5,18 @@ by position, so no list of erased keys is needed. Files with such rows are rewri
 past of each table is removed, even if it had no such rows, since an earlier run may have been interrupted:
 versions and snapshots before the last one, the files that only these point to, and their metadata, which
 holds the minimum and maximum of columns. Files that no version ever pointed to, as a crash leaves them, go if
-they are older than an age: a batch may be in flight, and its commit leaves such rows out (`erased_ahead.py`).
+they are older than an age: a batch may be in flight, and its commit leaves such rows out (`erasure_note.py`).
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-
-import numpy as np
 
 from penstock.errors import AnotherLog
 from penstock.log.contract import Log, OffsetRange, Topic
 from penstock.model.limits import ERASED
 
 from ..history import check_past, log_now
-from ..offsets import PLACE, Places, Range
+from ..offsets import PLACE, Places, Range, numbers_of
 from .contract import Table, past_of, until_committed
 from .data_files import without
 from .erasure_note import goes_at, places_ahead
@@ -97,10 +95,8 @@ def _whole(lake: Lake) -> Lake:
 def _check_history(lake: Lake, log: Log, sources: Sequence[Source]) -> None:
     """Refuse a log whose history has changed: rows' positions hold other records. Raises HistoryTakenBack."""
     for source in sources:
-        topic = log.topic(source.topic)
-        known = [
-            each for each in lake.pasts(topic.name) if (each.log_id, each.topic_id) == (source.log_id, source.topic_id)
-        ]
+        topic, ours = log.topic(source.topic), (source.log_id, source.topic_id)
+        known = [each for each in lake.pasts(topic.name) if (each.log_id, each.topic_id) == ours]
         once = (past_of(each, replace(source, incarnation=None)) for each in lake.fed_by(source))
         for past in known or once:
             check_past(past, log_now(log, topic, past.places()))
@@ -144,23 +140,18 @@ def _erased(log: Log, topic: Topic) -> Places:
         for low in range(start, end, _READ):
             part = OffsetRange(partition, low, min(end, low + _READ))
             entries = log.read_ranges(topic, [part], max_bytes=1, bare=True).entries
-            offsets = np.array([each.offset for each in entries if each.type == ERASED], np.int64)
-            if len(offsets):
-                found.add(np.full(len(offsets), partition, np.int64), offsets)
+            found.add(*numbers_of([each for each in entries if each.type == ERASED]))
     return found
 
 
 def _rows(path: Location, erased: Mapping[str, Places], known: Unmoved, dry_run: bool) -> int:
-    """Rewrite the files of a table without the rows at some positions; return their number.
-
-    Commits in any case: that refuses a batch which has not seen the note of these positions.
-    """
+    """Rewrite the files of a table without the rows at some positions; return their number."""
 
     def rewrite() -> int:
         table = table_at(path)
         columns = [*PLACE, "topic"] if table.has_columns(["topic"]) else PLACE
         done = without(table, columns, goes_at(erased), dry_run=dry_run)
-        if not dry_run:
+        if not dry_run:  # also without such rows: the commit refuses a batch that has not seen the note of them
             with done.committing(table):
                 table.replace(done.added, done.removed, known)
         return done.rows

@@ -121,10 +121,9 @@ def check_name(keeper: str, lake: str, table: Known, source: Source, batch: Sequ
 
 @dataclass(frozen=True, slots=True)
 class ByOffsets(BatchIdentity):
-    """A batch that is a function of its ranges.
+    """A batch that is a function of its ranges. `of_lake`: for a table that is one of several.
 
-    `of_lake`: for a table that is one of several. A batch without rows for it does not commit to it, so it
-    may be behind; the lake's mark then checks that the batch begins where the last one ended.
+    A batch without rows for it does not commit to it, so it may be behind; the lake's mark then checks the order.
     """
 
     ranges: tuple[Range, ...]
@@ -188,10 +187,9 @@ class ByOffsets(BatchIdentity):
 
 @dataclass(frozen=True, slots=True)
 class ByEpoch(BatchIdentity):
-    """A batch identified by its query or application and its number.
+    """A batch identified by its query or application and its number. `content`: a hash of its input, where known.
 
-    `content`: a hash of its input, where that is known; the table keeps that of the last batch. `continues`:
-    the numbers are those of one streaming query, which must have begun with an empty table.
+    `continues`: the numbers are those of one streaming query, which must have begun with an empty table.
     """
 
     name: str

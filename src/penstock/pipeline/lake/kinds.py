@@ -1,10 +1,8 @@
 """Chooses the kind of table for a folder: Iceberg where a catalog is named beside it, else Delta."""
 
-from collections.abc import Mapping, Sequence
-
 import pyarrow as pa
 
-from .contract import Table
+from .contract import NO_TEXTS, Names, Table, Texts
 from .delta.table import LakeTable
 from .paths import catalog_root, is_delta
 from .storage import Location
@@ -17,9 +15,7 @@ def table_at(path: Location) -> Table:
     return kind_of(path)(path)
 
 
-def opened(
-    path: Location, schema: pa.Schema, properties: Mapping[str, str] = {}, partition_by: Sequence[str] = ()
-) -> Table:
+def opened(path: Location, schema: pa.Schema, properties: Texts = NO_TEXTS, partition_by: Names = ()) -> Table:
     """Return the table at a path, made with these columns if there is none."""
     return kind_of(path).opened(path, schema, properties, partition_by)
 

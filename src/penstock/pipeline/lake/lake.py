@@ -142,7 +142,7 @@ class Lake:
             if identity.is_in(mark):
                 return
             with suppress(CommitFailedError):
-                mark.append((), identity)
+                mark.replace((), (), identity)
                 return
             mark = LakeTable(self._mark)
         raise PipelineFailed(f"the mark of lake {self.root} was changed by others {_TRIES} times")

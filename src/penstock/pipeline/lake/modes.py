@@ -25,8 +25,7 @@ NO_KEY = "the record has no key, so it cannot be upserted"
 def _with_bucket(frame: DataFrame, key: Sequence[str]) -> DataFrame:
     """Return the rows of a pipeline with a bucket and the column `deleted`. Raises InvalidOption.
 
-    A row deletes its key if its own column `deleted` says so; without one, if it has a column `value`, as
-    records have, and that is NULL.
+    A row deletes its key if its own column `deleted` says so; without one, if it has a `value` that is NULL.
     """
     for name in key:
         if name not in frame.columns:

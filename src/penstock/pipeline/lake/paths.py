@@ -16,7 +16,7 @@ from .storage import Location, located, storage_of
 CONTROL = "_penstock"  # beside the data: Delta ignores names that begin with _
 CATALOG = "catalog.json"  # in CONTROL of a lake of Iceberg tables: the catalog that they are registered in
 CATALOG_DATABASE = "catalog.db"
-OLD = "_old"  # prefix of tables that a rebuild has set aside (`set_aside.py`)
+OLD = "_old"  # prefix of tables that a rebuild has set aside (`old_tables.py`)
 _DELTA_LOG, _LAST_CHECKPOINT = "_delta_log", "_last_checkpoint"
 _COMMIT = re.compile(r"\d{20}(\.json|\.checkpoint\..*parquet)")
 _LONGEST = 180

@@ -1,7 +1,7 @@
 """Going on after the log's history was rewound: cuts tables back to where they and the log still agree.
 
 The rows from there on are not in the log any more, and are removed; a copy of each table that is cut stays
-beside it until it is dropped (`set_aside.py`). The next run reads the log's records from there. This compares
+beside it until it is dropped (`old_tables.py`). The next run reads the log's records from there. This compares
 all rows, but keeps those that retention has long deleted from the log; a rebuild would lose them.
 """
 

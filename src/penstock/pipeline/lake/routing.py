@@ -126,7 +126,7 @@ class OneTable:
 
     def parts(self, batch: pa.RecordBatch) -> Iterator[TableRows]:
         """Yield the batch."""
-        yield TableRows(ITSELF, fitted(batch, self.schema))
+        yield TableRows(ITSELF, batch.cast(self.schema))
 
     def schema_of(self, table: str) -> pa.Schema:
         """Return the columns of the query."""
@@ -148,7 +148,7 @@ class ByColumn:
 
     def parts(self, batch: pa.RecordBatch) -> Iterator[TableRows]:
         """Yield the rows of each value. Raises InvalidOption for rows that have none."""
-        rows = fitted(batch, self.schema)
+        rows = batch.cast(self.schema)
         column = rows.column(self.column)
         if self.otherwise is not None:
             unnamed = pc.equal(pc.fill_null(column, ""), "")
@@ -191,11 +191,6 @@ def only_tables(options: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(name for name in (options.get("onlyTables") or "").split("/") if name)
 
 
-def fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Return a batch in exactly these columns."""
-    return batch if batch.schema == schema else batch.cast(schema)
-
-
 TABLE, REASON, DELETED, REJECTED = "__table", "reason", "deleted", "rejected"
 TOMBSTONE = "__tombstone"
 BUCKET = "bucket"  # of tables of upserts
@@ -218,7 +213,7 @@ class ByType:
 
     def parts(self, batch: pa.RecordBatch) -> Iterator[TableRows]:
         """Yield the rows of each table. Raises InvalidOption for rows without a type."""
-        rows = fitted(batch, self.schema)
+        rows = batch.cast(self.schema)
         names = rows.column(TABLE)
         for name in pc.unique(names).to_pylist():
             if not name:
@@ -241,9 +236,7 @@ class ByType:
     def _columns(self, table: str, rows: pa.RecordBatch) -> pa.RecordBatch:
         schema = self.schema_of(table)
         if table not in self.layout.tables:
-            arrays = [
-                pc.is_null(rows.column("value")) if name == DELETED else rows.column(name) for name in schema.names
-            ]
+            arrays = [pc.is_null(rows["value"]) if name == DELETED else rows[name] for name in schema.names]
             return pa.RecordBatch.from_arrays(arrays, schema=schema)
         names = [field.name for field in self._without("value")]
         names += [TOMBSTONE, *self.layout.tables[table].values()]

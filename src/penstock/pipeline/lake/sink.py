@@ -1,7 +1,7 @@
 """The sinks `penstock-delta` and `penstock-iceberg`: tables that take each batch once.
 
 Tasks write Parquet files, to as many tables as their rows go to (`routing.py`); the driver commits them with
-the batch's identity in each table's own transaction (`identity.py`, `committing.py`), and then moves the mark
+the batch's identity in each table's own transaction (`identity.py`, `commit.py`), and then moves the mark
 of the lake (`lake.py`). Streaming needs `checkpointLocation` as an option of the writer, for the checkpoint
 holds a batch's range; a batch write identifies itself by `txnAppId` and `txnVersion`.
 """
@@ -130,7 +130,11 @@ class Target:
             self._commit(messages, identity)
 
     def _commit(self, messages: Sequence[WriterCommitMessage | None], identity: BatchIdentity) -> None:
-        parts = self._parts(files_of(messages))
+        by_table: dict[str, list[DataFile]] = {}
+        for each in files_of(messages):
+            folder = location(each.table)
+            by_table.setdefault(ITSELF if folder == self.root else folder.name, []).append(each)
+        parts = [self._part(table, by_table[table]) for table in sorted(by_table)]
         if not self.routing.several:
             (part,) = parts or [self._part(ITSELF, [])]
             if commit(part, identity, self.committing):
@@ -160,13 +164,6 @@ class Target:
         for each in part.files:
             storage_of(part.path).copy(each.path, part.path / each.name)
         return replace(part, files=tuple(replace(each, table=str(part.path)) for each in part.files))
-
-    def _parts(self, files: Sequence[DataFile]) -> list[TablePart]:
-        by_table: dict[str, list[DataFile]] = {}
-        for each in files:
-            folder = location(each.table)
-            by_table.setdefault(ITSELF if folder == self.root else folder.name, []).append(each)
-        return [self._part(table, by_table[table]) for table in sorted(by_table)]
 
     def _part(self, table: str, files: Sequence[DataFile]) -> TablePart:
         schema = self.routing.schema_of(table)

@@ -124,10 +124,9 @@ def check_tables(root: Location, *, but: Collection[str] = ()) -> None:
 
 @asks_storage
 def begin_checkpoint(root: Location, checkpoint: Path) -> None:
-    """Link a lake to its checkpoint, where that is kept elsewhere, or check that it is the linked one.
+    """Link a lake to its checkpoint, where that is kept elsewhere, or refuse another one. Raises InvalidOption.
 
     A checkpoint from before a reset, or of another lake, would continue at offsets that these tables lack.
-    Raises InvalidOption.
     """
     if storage_of(root).keeps_checkpoints:
         return

@@ -35,9 +35,8 @@ _HOUR_MS = 3_600_000
 def forget_deleted(path: Location, *, older_than_hours: int = 168, dry_run: bool = False) -> int:
     """Remove the rows of keys that were deleted before an age; return how many. A dry run only counts them.
 
-    No older record can come again: a batch must begin where the table ends, and these rows are before that.
-    The age is a margin for readers that follow the table. If a stream commits at the same time, one of the
-    two is refused and retried. A table without deletions and their times stays. Raises CommitFailedError.
+    No older record can come again: a batch must begin where the table ends, and these rows are before that. The age is
+    a margin for readers that follow the table. A table without deletions and times stays. Raises CommitFailedError.
     """
     table = table_at(path)
     if not table.has_columns((DELETED, BUCKET, "timestamp")):

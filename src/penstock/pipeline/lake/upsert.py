@@ -60,12 +60,12 @@ class Order:
         order = np.lexsort((*reversed(self._places(rows)), numbers))
         numbers = numbers[order]
         is_last = np.append(numbers[1:] != numbers[:-1], True)
-        if self.placed:  # a key that changes its partition among these rows could have moved there
+        if self.placed:  # a key that changes its partition among these rows must be one that could move there
             before, partitions = np.flatnonzero(~is_last), self._places(rows)[0][order]
             self._check(rows.take(pa.array(order[before])), partitions[before], partitions[before + 1])
         return rows.take(pa.array(np.sort(order[is_last])))
 
-    def newer(self, old: pa.RecordBatch, new: pa.Table, where: Numbers) -> npt.NDArray[np.bool_]:
+    def newer(self, old: pa.Table, new: pa.Table, where: Numbers) -> npt.NDArray[np.bool_]:
         """Return which of the old rows are newer than the new rows of the same key, at indices `where`."""
         if not self.placed:
             return np.zeros(len(where), np.bool_)
@@ -75,10 +75,10 @@ class Order:
         same = old_partition == new_partition
         return np.where(same, old_offset >= new_offset, old_partition > new_partition)
 
-    def _places(self, rows: pa.Table | pa.RecordBatch) -> list[Numbers]:
+    def _places(self, rows: pa.Table) -> list[Numbers]:
         return numbers_in(rows) if self.placed else [np.arange(rows.num_rows)]
 
-    def _check(self, rows: pa.Table | pa.RecordBatch, one: Numbers, other: Numbers) -> None:
+    def _check(self, rows: pa.Table, one: Numbers, other: Numbers) -> None:
         low, high = np.minimum(one, other), np.maximum(one, other)
         allowed = low == high
         for count in self.counts[:-1]:
@@ -89,18 +89,16 @@ class Order:
             raise KeyInTwoPartitions(key, int(one[at]), int(other[at]))
 
 
-def key_of(rows: pa.Table | pa.RecordBatch, names: Sequence[str]) -> pa.ChunkedArray:
+def key_of(rows: pa.Table, names: Sequence[str]) -> pa.ChunkedArray:
     """Return the key of rows as one column; several columns are joined, each prefixed by its length."""
     columns = [rows.column(name) for name in names]
     if len(columns) == 1:
-        return pa.chunked_array([columns[0]]) if isinstance(columns[0], pa.Array) else columns[0]
+        return columns[0]
     parts = []
     for column in columns:
         text = column if pa.types.is_binary(column.type) else column.cast(pa.string()).cast(pa.binary())
-        length = pc.binary_length(text).cast(pa.string()).cast(pa.binary())
-        parts += [length, text]
-    joined = pc.binary_join_element_wise(*parts, pa.scalar(b":", pa.binary()))
-    return pa.chunked_array([joined]) if isinstance(joined, pa.Array) else joined
+        parts += [pc.binary_length(text).cast(pa.string()).cast(pa.binary()), text]
+    return pc.binary_join_element_wise(*parts, pa.scalar(b":", pa.binary()))
 
 
 class KeyBuckets:

@@ -189,8 +189,7 @@ def write_commit(
 def _put(file: Location, commit: bytes) -> None:
     """Create a commit, whole and durable, unless its version exists, or existed and was cleaned up.
 
-    Checks again afterwards: a put may wait, and find its name free because old commits were removed by then.
-    No reader would find that commit; the refused caller checks whether the table holds the batch.
+    Checks again afterwards: a put may wait, and find its name free because old commits, which readers pass, are gone.
     """
     try:
         _refuse_passed(file)

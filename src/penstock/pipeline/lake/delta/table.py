@@ -1,7 +1,7 @@
 """A Delta table at one moment: its rows and files, its properties, and its transactions."""
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Self
 from urllib.parse import unquote
 
@@ -14,7 +14,7 @@ from deltalake.transaction import CommitProperties
 from penstock.clock import SYSTEM
 from penstock.errors import Error, TableAsksMore
 
-from ..contract import SCAN_BYTES, SCAN_ROWS, SOURCES, DataFile, Table, TableFile, TableRules
+from ..contract import NO_TEXTS, SCAN_BYTES, SCAN_ROWS, SOURCES, DataFile, Names, Table, TableFile, TableRules, Texts
 from ..identity import Transactions
 from ..paths import below, is_delta
 from ..rules import deletion_vectors, delta_rules
@@ -76,9 +76,7 @@ class LakeTable(Table):
         self._asked = self._log = self._found = None
 
     @classmethod
-    def opened(
-        cls, path: Location, schema: pa.Schema, properties: Mapping[str, str] = {}, partition_by: Sequence[str] = ()
-    ) -> Self:
+    def opened(cls, path: Location, schema: pa.Schema, properties: Texts = NO_TEXTS, partition_by: Names = ()) -> Self:
         """Return the table at a path, made with these columns and properties if there is none."""
         table = cls(path)
         if not is_delta(path):
@@ -192,12 +190,10 @@ class LakeTable(Table):
         wanted = [schema.field(name) for name in names]
         for name in sorted(self.file_names()):
             with self._storage.parquet(self.folder / name) as source:
-                file, there = source.metadata, source.schema_arrow
+                file, there = source.metadata, {each.name: each.type for each in source.schema_arrow}
             size = sum(file.row_group(number).total_byte_size for number in range(file.num_row_groups))
             most = max(most, size // max(1, file.num_rows))
-            plain = plain and all(
-                each.name in there.names and there.field(each.name).type == each.type for each in wanted
-            )
+            plain = plain and all(there.get(each.name) == each.type for each in wanted)
         return most, plain
 
     def compact(self, file_bytes: int) -> tuple[int, int]:
@@ -252,9 +248,7 @@ class LakeTable(Table):
         self._forget()
         return gone
 
-    def commit(
-        self, added: Sequence[DataFile], removed: Sequence[str], transactions: Transactions, notes: Mapping[str, str]
-    ) -> None:
+    def commit(self, added: Sequence[DataFile], removed: Names, transactions: Transactions, notes: Texts) -> None:
         """Write a commit; delta-rs only makes the table's checkpoint."""
         self.rules(rewrites=False)
         if removed:

@@ -6,7 +6,7 @@ used, for tasks never see the catalog and could not get them.
 """
 
 from io import BytesIO
-from typing import Any
+from typing import Any, cast
 
 from pyiceberg.io import FileIO, InputFile, InputStream, OutputFile, OutputStream
 
@@ -47,10 +47,8 @@ class BucketFile(InputFile, OutputFile):
 
     def open(self, seekable: bool = True) -> InputStream:
         """Open it: a data file by the ranges that are read, a metadata file as a whole. Raises FileNotFoundError."""
-        opened: Any = (
-            BUCKETS.opened(self._path) if self.location.endswith(_IN_PARTS) else BytesIO(self._path.read_bytes())
-        )
-        return opened  # type: ignore[no-any-return]
+        path = self._path
+        return cast(InputStream, BUCKETS.opened(path) if path.name.endswith(_IN_PARTS) else BytesIO(path.read_bytes()))
 
     def to_input_file(self) -> "BucketFile":
         """Return the object to read."""

@@ -32,15 +32,18 @@ from penstock.errors import InvalidOption, PipelineFailed, TableAsksMore
 
 from ..contract import (
     FILES,
+    NO_TEXTS,
     OF_LAKE,
     ROWS,
     SCAN_BYTES,
     SCAN_ROWS,
     SOURCES,
     DataFile,
+    Names,
     Table,
     TableFile,
     TableRules,
+    Texts,
     delta_form,
 )
 from ..data_files import OpenFile, Rewritten, fitting, plain_field, rows_of
@@ -104,9 +107,7 @@ class IcebergTable(Table):
         return found
 
     @classmethod
-    def opened(
-        cls, path: Location, schema: pa.Schema, properties: Mapping[str, str] = {}, partition_by: Sequence[str] = ()
-    ) -> Self:
+    def opened(cls, path: Location, schema: pa.Schema, properties: Texts = NO_TEXTS, partition_by: Names = ()) -> Self:
         """Return the table at a path, made with these columns and properties if there is none."""
         table = cls(path)
         try:
@@ -177,7 +178,8 @@ class IcebergTable(Table):
 
     def form_of(self, schema: pa.Schema) -> dict[str, Any]:
         """Return in that form the columns that the table would have for a schema."""
-        return delta_form(_kept(schema))
+        kept = Catalog._convert_schema_if_needed(schema)  # Iceberg has no integers of 8 or 16 bits
+        return delta_form(_arrow_of(kept))
 
     def arrow_schema(self) -> pa.Schema:
         """Return the columns as an Arrow schema."""
@@ -224,9 +226,7 @@ class IcebergTable(Table):
         self._table.metadata.properties[TableProperties.COMMIT_NUM_RETRIES] = "0"  # in this copy only
         return _Remembering(self._table)
 
-    def commit(
-        self, added: Sequence[DataFile], removed: Sequence[str], transactions: Transactions, notes: Mapping[str, str]
-    ) -> None:
+    def commit(self, added: Sequence[DataFile], removed: Names, transactions: Transactions, notes: Texts) -> None:
         """Commit on top of the last snapshot. Raises CommitFailedError, TableAsksMore."""
         transaction = self._begin()
         sticky = {name: notes[name] for name in (SOURCES, OF_LAKE) if name in notes}
@@ -295,8 +295,7 @@ class IcebergTable(Table):
     def compact(self, file_bytes: int) -> tuple[int, int]:
         """Join files smaller than a size; return how many, and into how many. Raises CommitFailedError.
 
-        The old files stay until `vacuum`. A file from which another engine has deleted rows without rewriting
-        it is left alone.
+        The old files stay until `vacuum`. A file with rows deleted by another engine that did not rewrite it stays.
         """
         small: dict[tuple[str | None, ...], list[TableFile]] = {}
         for each in map(self._listed, (each for each in self._tasks() if not each.delete_files)):
@@ -433,11 +432,6 @@ def _arrow_of(schema: Schema) -> pa.Schema:
     """Return columns as an Arrow schema, without large types and without ids, which our files lack."""
     found = schema_to_pyarrow(schema, include_field_ids=False)
     return pa.schema([plain_field(each, nullable=True) for each in found])
-
-
-def _kept(schema: pa.Schema) -> pa.Schema:
-    """Return the columns that an Iceberg table has for a schema: it has no integers of 8 or 16 bits."""
-    return _arrow_of(Catalog._convert_schema_if_needed(schema))
 
 
 def _joined(path: Location, schema: pa.Schema, parts: Sequence[Sequence[TableFile]], file_bytes: int) -> Rewritten:

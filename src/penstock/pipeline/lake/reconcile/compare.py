@@ -70,10 +70,8 @@ class Compared:
             if has_values(columns) == values and fit(columns, (*ENVELOPE, "value") if values else ENVELOPE):
                 fed.append(table)
                 deletions |= {table.path} if says_deletions(table, columns) else set()
-        ends = lake.ends(source)
-        within = {
-            p: Bounds(start, max(start, min(end, ends.get(p, 0)))) for p, (start, end) in log.all_bounds(topic).items()
-        }
+        bounds, ends = log.all_bounds(topic), lake.ends(source)
+        within = {p: Bounds(start, max(start, min(end, ends.get(p, 0)))) for p, (start, end) in bounds.items()}
         return cls(log, topic, fed, within, values, frozenset(deletions))
 
     @property

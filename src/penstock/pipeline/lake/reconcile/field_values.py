@@ -16,7 +16,7 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from penstock.log.contract import Log, Position, Topic
+from penstock.log.contract import Position
 from penstock.model.limits import ERASED
 
 from ...offsets import PLACE, Piece
@@ -59,7 +59,8 @@ def _fits(said: Any, found: Any) -> bool:
         case str():
             return _is_text(said, found)
         case dt.datetime():
-            return isinstance(said, str) and _is_moment(said, found)
+            moment = dt.datetime.fromisoformat(said.upper()) if isinstance(said, str) else None
+            return moment is not None and ((moment.tzinfo is None) != (found.tzinfo is None) or moment == found)
         case dt.date():
             return isinstance(said, str) and dt.date.fromisoformat(said) == found
         case bytes():  # Base64, or the bytes of the text, as pydantic has them
@@ -84,11 +85,6 @@ def _is_text(said: Any, found: str) -> bool:
     with suppress(ValueError):
         return _is_same(said, json.loads(found))
     return False
-
-
-def _is_moment(said: str, found: dt.datetime) -> bool:
-    moment = dt.datetime.fromisoformat(said.upper())
-    return (moment.tzinfo is None) != (found.tzinfo is None) or moment == found
 
 
 def _is_list(said: Any, found: Sequence[Any]) -> bool:
@@ -130,17 +126,13 @@ def changed_fields(compared: Compared, at_most: int) -> list[Piece]:
     found = list[Piece]()
     for table in compared.tables:
         for rows in _rows(table, compared):
-            found += _differing(compared.log, compared.topic, rows)
+            for entry in compared.log.at(compared.topic, rows.keys()):
+                fields = rows[Position(entry.partition, entry.offset)]
+                if entry.type != ERASED and entry.value is not None and not agrees(entry.value, fields):
+                    found.append(Piece(entry.partition, entry.offset, entry.offset + 1))
             if len(found) >= at_most:
                 return found[:at_most]
     return found
-
-
-def _differing(log: Log, topic: Topic, rows: Mapping[Position, Mapping[str, Any]]) -> Iterator[Piece]:
-    for entry in log.at(topic, rows.keys()):
-        fields = rows[Position(entry.partition, entry.offset)]
-        if entry.type != ERASED and entry.value is not None and not agrees(entry.value, fields):
-            yield Piece(entry.partition, entry.offset, entry.offset + 1)
 
 
 def _rows(table: Table, compared: Compared) -> Iterator[dict[Position, dict[str, Any]]]:

@@ -1,7 +1,6 @@
 """The figures of a lake on a topic, for `reconcile`: rows, positions and faults, as values.
 
-The ends in a table's transactions say which rows it should hold; this module reads the rows, in batches. It
-counts tables with the columns partition and offset, as those of a lake have.
+The ends in a table's transactions say which rows it should hold; this module reads and counts them, in batches.
 """
 
 from collections import Counter

@@ -1,16 +1,15 @@
 """The records of a log that an upsert lake need not hold: a later record of their key has replaced them.
 
-For `reconcile`. The log is read once, without values; the digest of each record's key and its position go to
-one of several files on the disk, by digest, and these are sorted one after the other. So memory is bounded by
-one file, whatever the number of records and keys, besides one bit for each position.
+The log is read once, without values; the digest of each record's key and its position go to one of several files on the
+disk, by digest, and these are sorted one after the other. So one file and one bit for each position bound the memory.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from pathlib import Path
 from struct import unpack
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryFile
 from typing import IO
 
 import numpy as np
@@ -142,12 +141,15 @@ class _LatestSearch:
 
     def run(self) -> Superseded:
         many = sum(end - start for start, end in self._bounds.values())
-        with TemporaryDirectory(prefix="penstock-") as folder, _KeyFiles(Path(folder), many) as files:
+        with ExitStack() as stack:
+            count = min(_MOST_FILES, 1 + many // _FILE_ROWS)
+            files = [stack.enter_context(TemporaryFile(prefix="penstock-")) for _ in range(count)]
             for entries in self._entries():
-                files.add(self._rows(entries))
-            files.add(self._erased_rows())
-            for rows in files.each():
-                self._judge(rows)
+                _spread(self._rows(entries), files)
+            _spread(self._erased_rows(), files)
+            for file in files:
+                file.seek(0)
+                self._judge(np.fromfile(file, _ROW))
         return Superseded(tuple(self._gone.runs()), tuple(self._stale.runs()))
 
     def _entries(self) -> Iterator[list[Entry]]:
@@ -185,6 +187,8 @@ class _LatestSearch:
 
     def _judge(self, rows: KeyPlaces) -> None:
         """Find the superseded records among rows that are complete for their keys."""
+        if not len(rows):
+            return
         order = np.lexsort((rows["offset"], rows["partition"], rows["key"][:, 1], rows["key"][:, 0]))
         rows = rows[order]
         is_last = np.append((rows["key"][1:] != rows["key"][:-1]).any(axis=1), True)
@@ -195,43 +199,17 @@ class _LatestSearch:
         last = rows[is_last & rows["counts"]]
         missing = last[~self._tables.held.has(last["partition"], last["offset"])]
         for first in range(0, len(missing), _READ):
-            self._forgotten(missing[first : first + _READ])
-
-    def _forgotten(self, missing: KeyPlaces) -> None:
-        """Excuse deletions: `forget_deleted` may have removed their rows."""
-        positions = [Position(int(each["partition"]), int(each["offset"])) for each in missing]
-        found = [each for each in self._log.at(self._topic, positions) if each.value is None]
-        self._gone.add(*numbers_of(found))
+            some = missing[first : first + _READ]
+            positions = [Position(int(each["partition"]), int(each["offset"])) for each in some]
+            # `forget_deleted` may have removed the rows of deletions.
+            self._gone.add(*numbers_of([each for each in self._log.at(self._topic, positions) if each.value is None]))
 
 
-class _KeyFiles:
-    """Rows on the disk; all rows of a key are in one file."""
-
-    def __init__(self, folder: Path, many: int) -> None:
-        count = min(_MOST_FILES, 1 + many // _FILE_ROWS)
-        self._paths = [folder / str(number) for number in range(count)]
-        self._open: list[IO[bytes]] = []
-
-    def __enter__(self) -> "_KeyFiles":
-        self._open = [path.open("wb") for path in self._paths]
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for each in self._open:
-            each.close()
-
-    def add(self, rows: KeyPlaces) -> None:
-        if len(rows):
-            numbers = rows["key"][:, 0] % np.uint64(len(self._open))
-            for number in np.unique(numbers):
-                self._open[int(number)].write(rows[numbers == number].tobytes())
-
-    def each(self) -> Iterator[KeyPlaces]:
-        for file, path in zip(self._open, self._paths, strict=True):
-            file.close()
-            rows = np.fromfile(path, _ROW)
-            if len(rows):
-                yield rows
+def _spread(rows: KeyPlaces, files: Sequence[IO[bytes]]) -> None:
+    """Write rows to files; all rows of a key go to one file."""
+    numbers = rows["key"][:, 0] % np.uint64(len(files))
+    for number in np.unique(numbers):
+        files[int(number)].write(rows[numbers == number].tobytes())
 
 
 def _digest(table: str, key: bytes | None) -> tuple[int, int]:

@@ -54,9 +54,7 @@ class TypedLake:
         `no_key`: the reason to reject a record without a key; None: accept it. A rejected record keeps its value.
         """
         read = parsed(events)
-        typed = [
-            read.typed(columns, f"event{number}", _is_of(kind)) for number, (kind, columns) in enumerate(self.types)
-        ]
+        typed = [read.typed(columns, f"event{n}", _is_of(kind)) for n, (kind, columns) in enumerate(self.types)]
         name = raw_name()
         table = F.when(name == REJECTED, F.lit(f"~{REJECTED}"))  # a type of that name has a raw table
         for (kind, _), each in zip(self.types, typed, strict=True):
@@ -152,11 +150,8 @@ def _column(number: int) -> str:
 
 
 def _is_of(*kinds: EventType) -> Column:
-    return F.col("type").isin(*(name for kind in kinds for name in _decoded_names(kind)))
-
-
-def _decoded_names(kind: EventType) -> Sequence[str]:
-    return sorted(name for name in kind.names if name not in kind.upgrades and name != REJECTED)
+    decoded = ({*kind.names} - {*kind.upgrades, REJECTED} for kind in kinds)
+    return F.col("type").isin(*(name for names in decoded for name in sorted(names)))
 
 
 def raw_name() -> Column:
