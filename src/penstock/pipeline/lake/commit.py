@@ -1,9 +1,8 @@
 """The commit of a table's part of a batch, exactly once.
 
-Single writer by rule, not by lock: each commit first checks whether the table holds the batch, and the format
-itself refuses the commit if another came in between; then the table is checked again. A crash before the
-commit leaves files that no commit points to (`vacuum` removes them); after a crash past the commit, the next
-run finds the batch in the table and drops its new files.
+Single writer by rule, not by lock: each commit first checks whether the table holds the batch, and the format refuses
+the commit if another came in between; then the table is checked again. A crash before the commit leaves files for
+`vacuum`; after a crash past the commit, the next run finds the batch in the table and drops its new files.
 
 In tables whose columns grow, a new field gets a column, which is NULL in older rows. The column of a removed field
 stays, and is NULL from then on. A column of another type is refused: existing values would have to be read as another

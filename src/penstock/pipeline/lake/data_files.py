@@ -244,10 +244,7 @@ def _mask(goes: Goes, batch: pa.RecordBatch) -> pa.Array:
 
 def fitting(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     """Return rows in the columns of the table; missing columns are NULL."""
-    if rows.schema.names == schema.names:
-        return rows.cast(schema)
-    columns = [
-        rows.column(each.name).cast(each.type) if each.name in rows.schema.names else pa.nulls(rows.num_rows, each.type)
-        for each in schema
-    ]
-    return pa.table(columns, schema=schema)
+    for each in schema:
+        if each.name not in rows.schema.names:
+            rows = rows.append_column(each, pa.nulls(rows.num_rows, each.type))
+    return rows.select(schema.names).cast(schema)

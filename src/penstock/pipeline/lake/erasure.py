@@ -72,8 +72,8 @@ def erase_in_tables(path: Location, log: Log, *, older_than_hours: int = 1, dry_
             continue
         unplaced = _unplaced(table, needed, sources)
         if unplaced:
-            remedy = "make it again (penstock pipeline reset --rebuild), look at what only the old one has, then "
-            remedy += "drop that (the same with --drop-old)"
+            rebuild = "make it again (penstock pipeline reset --rebuild)"
+            remedy = f"{rebuild}, look at what only the old one has, then drop that (the same with --drop-old)"
             done.append(ErasedRows(where.name, 0, 0, f"{unplaced}; {remedy}"))
             continue
         # It must keep naming these, even if an interrupted run has removed its past.
@@ -134,7 +134,6 @@ def _mine(path: Location, log: Log) -> list[Source]:
 
 
 def _erased(log: Log, topic: Topic) -> Places:
-    """Return the positions of a topic's erased records."""
     found = Places()
     for partition, (start, end) in log.all_bounds(topic).items():
         for low in range(start, end, _READ):

@@ -5,9 +5,8 @@ to each table. The commit of a batch reads the table, then the note; if it read 
 refuses it, since another commit came, and it reads both again (`commit.py`). So either a batch
 is in the table when its rows are erased, or it leaves them out itself.
 
-A note applies to the one batch that begins where the tables ended then: batches follow one another, and later
-ones are read after the log has lost the records. So a note never hits other records, as after a restored
-backup, nor those of another incarnation.
+A note applies to the one batch that begins where the tables ended then: later ones are read after the log has lost the
+records. So a note never hits other records, as after a restored backup, nor those of another incarnation.
 """
 
 from collections.abc import Mapping, Sequence

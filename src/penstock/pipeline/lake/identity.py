@@ -18,7 +18,7 @@ from typing import Protocol
 from penstock.errors import AnotherLog, BatchDiffers, InvalidOption, RangesDiffer, StateWithoutPast, WriteOutOfOrder
 
 from ..checkpoint import MicroBatch
-from ..offsets import Piece, Range
+from ..offsets import Range
 
 Transactions = list[tuple[str, int]]
 
@@ -157,18 +157,14 @@ class ByOffsets(BatchIdentity):
             check_name(f"table {table.path}", lake, table, source_of(batch), self.sources())
         since = 0 if known else None  # for a partition added when the topic grew
         ends = {piece.partition: _reached(table, batch, piece.partition, since) for piece in pieces}
-        if all(end is None for end in ends.values()) or all(
-            self._may_follow(ends[piece.partition], piece) for piece in pieces
-        ):
+        found = [(ends[piece.partition], piece.start) for piece in pieces]
+        if all(end is None or (self.of_lake and end <= start) for end, start in found):
+            return False
+        if not self.of_lake and all(end == start for end, start in found):
             return False
         if all(ends[piece.partition] == piece.end for piece in pieces):
             return True
         raise RangesDiffer(table.path, "; ".join(_differences(batch, ends)))
-
-    def _may_follow(self, end: int | None, piece: Piece) -> bool:
-        if self.of_lake:
-            return end is None or end <= piece.start
-        return end == piece.start
 
     def _ends(self, table: Known, batch: Range) -> Iterator[tuple[str, int]]:
         moved = [piece.partition for piece in batch.pieces()]
@@ -286,9 +282,7 @@ def _differences(batch: Range, ends: dict[int, int | None], at_most: int = 4) ->
     wrong = wrong or batch.pieces()  # some partitions hold the batch and others do not
     for piece in wrong[:at_most]:
         end = ends[piece.partition]
-        yield (
-            f"{batch.topic}[{piece.partition}] is there up to {'nothing' if end is None else end}, "
-            f"the batch brings {piece.start} to before {piece.end}"
-        )
+        there = f"{batch.topic}[{piece.partition}] is there up to {'nothing' if end is None else end}"
+        yield f"{there}, the batch brings {piece.start} to before {piece.end}"
     if len(wrong) > at_most:
         yield f"and {len(wrong) - at_most} more partitions"

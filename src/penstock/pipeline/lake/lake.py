@@ -4,7 +4,6 @@ The mark is a small Delta table without rows (`_penstock/mark`), whose transacti
 source partition. A batch is committed to the tables that it has rows for; then the mark moves. So for a batch
 [start, end): the mark is at `start` and a table at or before it → commit; the table is at `end` → it has the
 batch already; anything else is an error. A crash leaves the mark behind some tables, never ahead of one.
-
 A pipeline into one table needs no mark: that table's own end moves with every batch.
 """
 

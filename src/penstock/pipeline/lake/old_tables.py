@@ -116,8 +116,7 @@ def forget_catalog(root: Location) -> None:
     """Allow the next run another format or catalog, if there are no tables, old or new."""
     if not tables_in(root) and not old_tables(root):
         for each in (root / CONTROL / CATALOG, root / CONTROL / CATALOG_DATABASE):
-            if each.is_file():
-                each.unlink()
+            each.unlink(missing_ok=True)
 
 
 def _is_beside(name: str) -> bool:

@@ -8,14 +8,14 @@ all rows, but keeps those that retention has long deleted from the log; a rebuil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from penstock.errors import AnotherLog, InvalidOption
 from penstock.log.contract import Log, Position, Topic
 
 from ..history import mark_of
-from ..offsets import PLACE, Ends, Piece, describe_pieces
+from ..offsets import PLACE, Ends, Piece, describe_pieces, numbers_in
 from .contract import Table
 from .data_files import Rewritten, without
 from .identity import Source
@@ -54,11 +54,8 @@ def cut_back(path: Location, log: Log, topic: Topic) -> CutBack:
         compared = [Compared.of(path, source, log, topic, values=each) for each in (True, False)]
         lake = Lake(path)
         if sum(len(each.tables) for each in compared) < len(lake.fed_by(source)):
-            raise InvalidOption(
-                "--from-table",
-                str(path),
-                "a lake whose tables have the columns of the source; use --rebuild, which keeps the old ones",
-            )
+            wanted = "a lake whose tables have the columns of the source; use --rebuild, which keeps the old ones"
+            raise InvalidOption("--from-table", str(path), wanted)
         rows += _cut(lake, compared, replace(source, incarnation=identity.incarnation), places)
     if not mine:
         raise InvalidOption("--from-table", str(path), f"a lake that holds topic {topic.name}")
@@ -93,11 +90,10 @@ def cut_table(table: Table, source: Source, cuts: Ends, marks: Mapping[int, int]
     beyond = {p: cut for p, cut in cuts.items() if cut < ends.get(p, 0)}
 
     def goes(rows: pa.RecordBatch) -> pa.Array:
-        gone = pa.array([False] * rows.num_rows)
+        (partitions, offsets), gone = numbers_in(rows), np.zeros(rows.num_rows, np.bool_)
         for partition, cut in beyond.items():
-            mine = pc.equal(rows.column("partition"), partition)
-            gone = pc.or_kleene(gone, pc.and_kleene(mine, pc.greater_equal(rows.column("offset"), cut)))
-        return gone
+            gone |= (partitions == partition) & (offsets >= cut)
+        return pa.array(gone)
 
     done = without(table, PLACE, goes) if beyond else Rewritten()
     with done.committing(table):
@@ -110,13 +106,9 @@ def _check_upserts(lake: Lake, tables: Sequence[Table], source: Source, parted: 
     for table in tables:
         ahead = any(parted.get(p, end) < end for p, end in table.ends(source).items())
         if ahead and KEY_PROPERTY in table.configuration():
-            raise InvalidOption(
-                "--from-table",
-                str(lake.root),
-                "a lake that rows are appended to: in tables of upserts lost records have replaced others, "
-                "which no table holds any more; use --rebuild, which makes them from what the log holds and "
-                "keeps the old ones",
-            )
+            remedy = "use --rebuild, which makes them from what the log holds and keeps the old ones"
+            why = "in tables of upserts lost records have replaced others, which no table holds any more"
+            raise InvalidOption("--from-table", str(lake.root), f"a lake that rows are appended to: {why}; {remedy}")
 
 
 def _marks(compared: Compared, cuts: Ends) -> dict[int, int]:

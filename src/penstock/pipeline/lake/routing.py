@@ -3,9 +3,8 @@
 One routing serves a whole query: several tables are filled in one pass over its rows. To send rows elsewhere,
 or with other columns, implement `Routing` and let `routing_of` choose it by an option of the sink.
 
-Tables may be partitioned by the year, month, day or hour of a column: readers of some days then open only the
-files of these days. The partition is a column of its own (`timestamp_day`), whose value is in the table's log
-and not in the files.
+Tables may be partitioned by the year, month, day or hour of a column: readers of some days then open only their files.
+The partition is a column of its own (`timestamp_day`), whose value is in the table's log and not in the files.
 """
 
 import re

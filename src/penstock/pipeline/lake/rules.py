@@ -56,11 +56,8 @@ def delta_rules(
     """Return the rules of a table with these columns. `rewrites`: whether files are rewritten. Raises TableAsksMore."""
     for what in _unheeded(form, protocol, configuration, rewrites=rewrites):
         raise TableAsksMore(path, what)
-    checks = {
-        name.removeprefix(_CHECK): sql
-        for name, sql in configuration.items()
-        if name.startswith(_CHECK) and sql is not None
-    }
+    named = {name: sql for name, sql in configuration.items() if name.startswith(_CHECK) and sql is not None}
+    checks = {name.removeprefix(_CHECK): sql for name, sql in named.items()}
     for each in form["fields"]:
         if "delta.invariants" in each["metadata"]:
             said = msgspec.json.decode(each["metadata"]["delta.invariants"])

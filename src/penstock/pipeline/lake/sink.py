@@ -183,13 +183,11 @@ class DeltaBatchWriter(DataSourceArrowWriter):
         self._target = target
         self._batch = options.get("checkpointLocation"), options.get("batchNumber")
         ranged = options.get("batchRange")  # of a rebuilt table: as if the stream had written it
-        self._identity: BatchIdentity | None = (
-            None  # a batch of `foreachBatch`: read from the checkpoint when it commits
-            if all(self._batch)
-            else ByOffsets((Range.from_json(msgspec.json.decode(ranged)),))
-            if ranged
-            else by_application(options.get("txnAppId"), options.get("txnVersion"), options.get("txnContent") or "")
-        )
+        named = options.get("txnAppId"), options.get("txnVersion"), options.get("txnContent") or ""
+        self._identity: BatchIdentity | None = None  # of `foreachBatch`: read from the checkpoint when it commits
+        if not all(self._batch):
+            batch = Range.from_json(msgspec.json.decode(ranged)) if ranged else None
+            self._identity = by_application(*named) if batch is None else ByOffsets((batch,))
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write one task's rows."""
@@ -236,7 +234,6 @@ def files_of(messages: Sequence[Any]) -> list[DataFile]:
 
 
 def _committing_of(options: Mapping[str, str]) -> AppendFiles:
-    """Return the way in which tables take rows."""
     if options.get("mode") == "upsert":
         return upsert_of(options)
     return Evolve() if options.get("layout") else AppendFiles()

@@ -257,10 +257,9 @@ def finish_reset(path: Location) -> ResetDone:
 
 
 def _read(file: Location, form: type[Form]) -> Form | None:
-    try:
+    with suppress(FileNotFoundError):
         return msgspec.json.decode(file.read_bytes(), type=form)
-    except FileNotFoundError:
-        return None
+    return None
 
 
 def _write(file: Location, form: msgspec.Struct) -> None:

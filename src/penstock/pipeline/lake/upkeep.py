@@ -150,10 +150,9 @@ class LakeUpkeep:
         while not self._asked.wait(self._settings.upkeep_seconds):
             with _said(f"lake {self._path}", self._path):
                 self.look()
-                self._vacuum()
+                self._vacuum(self._settings.vacuum_hours)
 
-    def _vacuum(self) -> None:
-        hours = self._settings.vacuum_hours
+    def _vacuum(self, hours: int) -> None:
         if hours and SYSTEM.monotonic() - self._vacuumed > _HOUR_SECONDS:
             self._vacuumed = SYSTEM.monotonic()
             for each in self._tables():
@@ -167,11 +166,5 @@ def _said(what: str, path: Location, remedy: str = "optimize") -> Iterator[None]
     try:
         yield
     except Exception as exc:
-        why = storage_of(path).public_text(exc)
-        logger.warning(
-            "upkeep of %s is put off: %s; the next look tries again, or do it now: penstock pipeline %s %s",
-            what,
-            why,
-            remedy,
-            path,
-        )
+        why, command = storage_of(path).public_text(exc), f"penstock pipeline {remedy} {path}"
+        logger.warning("upkeep of %s is put off: %s; the next look tries again, or do it now: %s", what, why, command)

@@ -1,9 +1,8 @@
 """Upserts: merges a batch into a table that holds the latest row of each key, in one transaction of the table.
 
-Only the buckets that have rows in the batch are rewritten: the table's rows are streamed, without those that
-the batch replaces, and the new rows follow. A bucket holds the keys of one hash. Memory is bounded by a chunk
-of the batch, not by the table: the excess is spilled to files. A record without a value deletes its key: it
-leaves a row marked `deleted`, for as long as an older record could come again.
+Only the buckets that have rows in the batch are rewritten: the table's rows are streamed, without those that the batch
+replaces, and the new rows follow. A bucket holds the keys of one hash. A chunk of the batch bounds the memory; the rest
+is spilled to files. A record without a value leaves a row marked `deleted`, while an older record could come again.
 
 The latest row of a key is the one with the later position. A key lives in one partition. When a topic grows, the key
 stays there or moves to a partition of a higher number (`log/topics.py`), where its later records are. So (partition,
@@ -261,13 +260,13 @@ class _Merge:
         yield from new.filter(pa.array(~surpassed)).to_batches(_ROWS)
 
 
-def _written(table: Location, schema: pa.Schema, part: PartValues, batches: Iterator[pa.RecordBatch]) -> list[DataFile]:
+def _written(table: Location, schema: pa.Schema, part: PartValues, rows: Iterator[pa.RecordBatch]) -> list[DataFile]:
     """Write rows to files of a bounded number of rows."""
     with Rewritten() as done:
-        for first in batches:
+        for first in rows:
             with OpenFile(table, schema, part) as file:
                 file.add(first)
-                while file.rows < _FILE_ROWS and (batch := next(batches, None)) is not None:
+                while file.rows < _FILE_ROWS and (batch := next(rows, None)) is not None:
                     file.add(batch)
                 done.added.append(file.finish())
     return done.added

@@ -1,8 +1,7 @@
 """pyiceberg's access to the files of tables in a bucket, through the store that tasks and commands use.
 
-So one set of variables holds endpoint and credentials, a role applies to both, and the store's errors become
-our own. An object that must be new is put with `If-None-Match`. Credentials vended by a REST catalog are not
-used, for tasks never see the catalog and could not get them.
+So one set of variables or a role gives endpoint and credentials, and the store's errors become our own. An object that
+must be new is put with `If-None-Match`. Credentials of a REST catalog are not used: tasks never see the catalog.
 """
 
 from io import BytesIO
@@ -67,15 +66,12 @@ class _Description(OutputStream):
         self._content, self._closed = BytesIO(), False
 
     def write(self, b: bytes) -> int:
-        """Append some bytes."""
         return self._content.write(b)
 
     def tell(self) -> int:
-        """Return the number of bytes written so far."""
         return self._content.tell()
 
     def close(self) -> None:
-        """Put the object. Raises FileExistsError."""
         if not self._closed:
             self._closed = True
             self._put(self._path, self._content.getvalue())

@@ -134,7 +134,6 @@ class _SqlCatalog(SqlCatalog):
 
     @property
     def engine(self) -> Any:
-        """The database."""
         return self._unpooled
 
     @engine.setter

@@ -55,6 +55,7 @@ from .catalog import address_of, at, catalog_of, is_beside, make_namespace
 _OPERATION = "penstock.operation"  # in the summary of a snapshot: its operation, where Iceberg has no word for it
 _KEPT_SNAPSHOTS = 100  # each commit writes the whole list
 _HOUR_MS = 3_600_000
+_ENDINGS = (".parquet", ".avro", ".json")  # of the files of a table
 _PROPERTIES = {
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "20",
@@ -237,10 +238,8 @@ class IcebergTable(Table):
         old = {str(self.folder / name) for name in removed}
         tasks = [each for each in self._tasks() if str(at(each.file.file_path)) in old] if old else []
         if any(each.delete_files for each in tasks):
-            raise PipelineFailed(
-                f"rows of table {self.path} were deleted by an engine that did not write their files anew; "
-                "let it do so (rewrite_data_files), or they would come back"
-            )
+            said = f"rows of table {self.path} were deleted by an engine that did not write their files anew"
+            raise PipelineFailed(f"{said}; let it do so (rewrite_data_files), or they would come back")
         gone = [each.file for each in tasks]
         producer = _evaluating_alone(update.overwrite()) if gone else update.merge_append()
         paths = (f"{self._table.location()}/{each.name}" for each in added)
@@ -281,7 +280,7 @@ class IcebergTable(Table):
         self._close(transaction)
 
     def _close(self, transaction: Transaction) -> None:
-        """Commit; the next access loads the table again. Raises CommitFailedError."""
+        """Commit; the next access loads the table again."""
         try:
             transaction.commit_transaction()
         except CommitFailedException as exc:
@@ -314,16 +313,10 @@ class IcebergTable(Table):
         for each in sorted(self._table.snapshots(), key=lambda each: -(each.sequence_number or 0))[:at_most]:
             said = {} if each.summary is None else dict(each.summary.additional_properties)
             operation = "" if each.summary is None else each.summary.operation.value
-            found.append(
-                {
-                    "version": each.sequence_number,
-                    "timestamp": each.timestamp_ms,
-                    "operation": said.get(_OPERATION, operation),
-                    ROWS: said.get(ROWS, said.get("added-records", 0)),
-                    FILES: said.get("added-data-files", 0),
-                    "num_removed_files": said.get("deleted-data-files", 0),
-                }
-            )
+            commit: dict[str, Any] = {"version": each.sequence_number, "timestamp": each.timestamp_ms}
+            commit |= {"operation": said.get(_OPERATION, operation), ROWS: said.get(ROWS, said.get("added-records", 0))}
+            commit |= {FILES: said.get("added-data-files", 0), "num_removed_files": said.get("deleted-data-files", 0)}
+            found.append(commit)
         return found
 
     def purge(self, older_than_hours: int) -> list[str]:
@@ -362,13 +355,10 @@ class IcebergTable(Table):
             self._expire({each.snapshot_id for each in stay})
         held = _needed(self._table, stay)
         found = {below(each, self.folder): each for each in self._storage.files_below(self.folder)}
-        left = {
-            name: each
-            for name, each in found.items()
-            # Not our state beside the table, nor an old table.
-            if not name.startswith("_") and name.endswith((".parquet", ".avro", ".json")) and each not in held
-            if each.stat().st_mtime * 1000 < before_ms
-        }
+        # Not our state beside the table, nor an old table.
+        ours = {name: each for name, each in found.items() if not name.startswith("_") and name.endswith(_ENDINGS)}
+        old = {name: each for name, each in ours.items() if each not in held}
+        left = {name: each for name, each in old.items() if each.stat().st_mtime * 1000 < before_ms}
         for each in () if dry_run else left.values():
             each.unlink(missing_ok=True)
         return sorted(left)
@@ -384,7 +374,6 @@ class _Remembering(Transaction):
 
     @property
     def table_metadata(self) -> TableMetadata:
-        """The metadata of the table after the changes so far."""
         if self._worked_out is None or self._worked_out[0] is not self._updates:
             self._worked_out = self._updates, super().table_metadata
         return self._worked_out[1]

@@ -1,8 +1,7 @@
 """Compares the fields of typed rows to the JSON in the log, some rows at a time, without their class.
 
-The types of the columns show how a field was read. Only certain differences count: a field missing in the
-JSON may have a default, and a column that is NULL may be younger than the row, or its field was removed. A
-column with the prefix `event_` is skipped: only the class tells whether the prefix is ours.
+The types of the columns show how a field was read. Only certain differences count: a missing field may have a default,
+and a NULL column be younger than the row, or its field removed; only the class tells whether a prefix `event_` is ours.
 """
 
 import base64

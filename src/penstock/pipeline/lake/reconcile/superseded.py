@@ -69,11 +69,9 @@ def superseded(path: Location, source: Source, log: Log, topic: Topic) -> Supers
 def _of_function(table: Table, bounds: Mapping[int, Bounds], ends: Ends) -> Superseded:
     """Return all positions before the table's ends: a function's rows do not name their records."""
     passed = [Piece(p, start, min(end, ends.get(p, 0))) for p, (start, end) in bounds.items()]
-    return Superseded(
-        tuple(each for each in passed if each.start < each.end),
-        unchecked=f"it has one row for each {_key_of(table)}, made by a function: it is checked how far it "
-        "has read the log and that no place is there twice, not which records it should hold",
-    )
+    checked = "how far it has read the log and that no place is there twice, not which records it should hold"
+    unchecked = f"it has one row for each {_key_of(table)}, made by a function: it is checked {checked}"
+    return Superseded(tuple(each for each in passed if each.start < each.end), unchecked=unchecked)
 
 
 def _key_of(table: Table) -> str:

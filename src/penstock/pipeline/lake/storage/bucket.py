@@ -204,9 +204,8 @@ class BucketStorage(Storage[BucketPath]):
     def begin(self, file: BucketPath) -> IO[bytes]:
         """Begin an upload; there is no object before it is closed."""
         with _asking(file):
-            writer = obstore.open_writer(
-                store_of(file.bucket), file.key, buffer_size=_PART_BYTES, max_concurrency=_PARTS_ON_THE_WAY
-            )
+            store, parts = store_of(file.bucket), _PARTS_ON_THE_WAY
+            writer = obstore.open_writer(store, file.key, buffer_size=_PART_BYTES, max_concurrency=parts)
         return cast(IO[bytes], _Upload(file, writer))
 
     def abandon(self, file: BucketPath, sink: IO[bytes]) -> None:
@@ -222,7 +221,7 @@ class BucketStorage(Storage[BucketPath]):
 
     def put_new(self, file: BucketPath, content: bytes) -> None:
         """Put an object unless it exists (`If-None-Match: *`)."""
-        self._put_after(file, content, None)
+        self._put(file, content, "create")
 
     def check_lock(self, option: str, folder: BucketPath) -> None:
         """Put a new object twice. Raises InvalidOption if both puts succeed."""
@@ -238,8 +237,7 @@ class BucketStorage(Storage[BucketPath]):
 
     def replace(self, file: BucketPath, content: bytes) -> None:
         """Put an object."""
-        with _asking(file):
-            store_of(file.bucket).put(file.key, content, use_multipart=False)
+        self._put(file, content, "overwrite")
 
     def update(self, file: BucketPath, change: TextChange) -> None:
         """Put an object unless it changed since it was read (`If-Match`); else read it and try again."""
@@ -251,16 +249,13 @@ class BucketStorage(Storage[BucketPath]):
             content = change(found)
             if content is None:
                 return
-            try:
-                self._put_after(file, content, tag)
-            except FileExistsError:
-                continue
-            return
+            with suppress(FileExistsError):
+                self._put(file, content, "create" if tag is None else {"e_tag": tag})
+                return
         raise PipelineFailed(f"{file} was changed by others {_TRIES} times; let one driver run")
 
-    def _put_after(self, file: BucketPath, content: bytes, tag: str | None) -> None:
+    def _put(self, file: BucketPath, content: bytes, mode: Any) -> None:
         with _asking(file):
-            mode: Any = "create" if tag is None else {"e_tag": tag}
             store_of(file.bucket).put(file.key, content, mode=mode, use_multipart=False)
 
     def copy(self, file: BucketPath, target: BucketPath) -> None:

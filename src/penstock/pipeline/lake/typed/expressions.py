@@ -249,13 +249,9 @@ def _fits(shape: Shape, each: Column) -> Column:
 
 def _is_simple(item: Shape) -> TypeGuard[ScalarShape]:
     """Return whether an item may be any text, any integer or any boolean."""
-    return (
-        isinstance(item, ScalarShape)
-        and item.kind in _SIMPLE
-        and not item.nullable
-        and item.allowed is None
-        and item.bounds == UNBOUNDED
-    )
+    if not isinstance(item, ScalarShape) or item.kind not in _SIMPLE:
+        return False
+    return not item.nullable and item.allowed is None and item.bounds == UNBOUNDED
 
 
 def _entries(shape: Entries, found: Found) -> Decoded:

@@ -102,12 +102,9 @@ class TypedLake:
             made = partitioning.made([*_ENVELOPE, *columns.names.values()])
             for field, column in columns.names.items():
                 if made is not None and column.lower() == made.lower():
-                    raise NoColumns(
-                        kind.cls,
-                        f"its field {field} has the name of the column that {partitioning.unit}"
-                        f"({partitioning.column}) makes in the table of {kind.name}; give the field another "
-                        "name, or cut tables by another unit or column (--partition-by)",
-                    )
+                    cut = f"{partitioning.unit}({partitioning.column}) makes in the table of {kind.name}"
+                    remedy = "give the field another name, or cut tables by another unit or column (--partition-by)"
+                    raise NoColumns(kind.cls, f"its field {field} has the name of the column that {cut}; {remedy}")
 
     def unfilled(self, to: Location) -> Iterator[str]:
         """Yield a sentence on each table with columns that its class lacks: they will be NULL.
@@ -122,10 +119,8 @@ class TypedLake:
             ours = {*_ENVELOPE, *_BESIDE, *columns.names.values(), *table.partition_columns()}
             left = [name for name in table.arrow_schema().names if name not in (*ours, "value")]
             if left:
-                yield (
-                    f"table {kind.name} has {', '.join(left)}, which {kind.cls.__qualname__} does not: NULL "
-                    "in new rows. If newer code than this has filled the table, run that instead"
-                )
+                said = f"table {kind.name} has {', '.join(left)}, which {kind.cls.__qualname__} does not"
+                yield f"{said}: NULL in new rows. If newer code than this has filled the table, run that instead"
 
 
 def _shared(frame: DataFrame, types: Sequence[TypedEvent]) -> tuple[list[dict[str, str]], list[Column]]:
