@@ -39,7 +39,7 @@ from ..contract import (
     SCAN_ROWS,
     SOURCES,
     DataFile,
-    NameList,
+    Labels,
     Table,
     TableFile,
     TableRules,
@@ -108,9 +108,7 @@ class IcebergTable(Table):
         return found
 
     @classmethod
-    def opened(
-        cls, path: Location, schema: pa.Schema, properties: Texts = NO_TEXTS, partition_by: NameList = ()
-    ) -> Self:
+    def opened(cls, path: Location, schema: pa.Schema, properties: Texts = NO_TEXTS, partition_by: Labels = ()) -> Self:
         """Return the table at a path, made with these columns and properties if there is none."""
         table = cls(path)
         try:
@@ -229,7 +227,7 @@ class IcebergTable(Table):
         self._table.metadata.properties[TableProperties.COMMIT_NUM_RETRIES] = "0"  # in this copy only
         return _Remembering(self._table)
 
-    def commit(self, added: Sequence[DataFile], removed: NameList, transactions: Transactions, notes: Texts) -> None:
+    def commit(self, added: Sequence[DataFile], removed: Labels, transactions: Transactions, notes: Texts) -> None:
         """Commit on top of the last snapshot. Raises CommitFailedError, TableAsksMore."""
         transaction = self._begin()
         sticky = {name: notes[name] for name in (SOURCES, OF_LAKE) if name in notes}
