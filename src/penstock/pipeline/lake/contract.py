@@ -30,7 +30,7 @@ SCAN_ROWS, SCAN_BYTES = 1 << 15, 32 << 20
 
 T = TypeVar("T")
 PartOf = Mapping[str, str | None]  # partition column → value
-Labels = Sequence[str]
+Titles = Sequence[str]
 Texts = Mapping[str, str]
 NO_TEXTS: Texts = {}
 
@@ -97,7 +97,7 @@ class Table(ABC):
 
     @classmethod
     @abstractmethod
-    def opened(cls, path: Location, schema: pa.Schema, properties: Texts = NO_TEXTS, partition_by: Labels = ()) -> Self:
+    def opened(cls, path: Location, schema: pa.Schema, properties: Texts = NO_TEXTS, partition_by: Titles = ()) -> Self:
         """Return the table at a path, made with these columns and properties if there is none."""
 
     @abstractmethod
@@ -168,7 +168,7 @@ class Table(ABC):
         """
 
     @abstractmethod
-    def commit(self, added: Sequence[DataFile], removed: Labels, transactions: Transactions, notes: Texts) -> None:
+    def commit(self, added: Sequence[DataFile], removed: Titles, transactions: Transactions, notes: Texts) -> None:
         """Add and remove files, with transactions and notes, in one commit. Raises CommitFailedError, TableAsksMore."""
 
     def drop(self) -> None:  # noqa: B027 - a table is known by its folder alone, unless a format overrides this
@@ -180,7 +180,7 @@ class Table(ABC):
         self.commit(added, removed, transactions, notes_of(identity, added))
 
     def declare(
-        self, source: Source, ends: Ends, marks: Mapping[int, int], added: Sequence[DataFile] = (), removed: Labels = ()
+        self, source: Source, ends: Ends, marks: Mapping[int, int], added: Sequence[DataFile] = (), removed: Titles = ()
     ) -> None:
         """Record in the table, with a change of files, that it ends there in a topic. Raises CommitFailedError."""
         where = source.log_id, source.topic_id
@@ -228,7 +228,7 @@ class Table(ABC):
     def check_schema(self, schema: pa.Schema) -> None:
         """Refuse a batch with other columns. Raises TableDiffers.
 
-        Also one of another partitioning, where partitions are columns. Labels and types count; comments,
+        Also one of another partitioning, where partitions are columns. Titles and types count; comments,
         properties and column order do not. Columns that other engines have added are NULL in our rows.
         """
         found, wanted = types_of(self.schema_form()), types_of(self.form_of(schema))

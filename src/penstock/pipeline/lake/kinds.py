@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from .contract import NO_TEXTS, Labels, Table, Texts
+from .contract import NO_TEXTS, Table, Texts, Titles
 from .delta.table import LakeTable
 from .paths import catalog_root, is_delta
 from .storage import Location
@@ -15,7 +15,7 @@ def table_at(path: Location) -> Table:
     return kind_of(path)(path)
 
 
-def opened(path: Location, schema: pa.Schema, properties: Texts = NO_TEXTS, partition_by: Labels = ()) -> Table:
+def opened(path: Location, schema: pa.Schema, properties: Texts = NO_TEXTS, partition_by: Titles = ()) -> Table:
     """Return the table at a path, made with these columns if there is none."""
     return kind_of(path).opened(path, schema, properties, partition_by)
 

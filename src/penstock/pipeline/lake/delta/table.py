@@ -14,7 +14,7 @@ from deltalake.transaction import CommitProperties
 from penstock.clock import SYSTEM
 from penstock.errors import Error, TableAsksMore
 
-from ..contract import NO_TEXTS, SCAN_BYTES, SCAN_ROWS, SOURCES, DataFile, Labels, Table, TableFile, TableRules, Texts
+from ..contract import NO_TEXTS, SCAN_BYTES, SCAN_ROWS, SOURCES, DataFile, Table, TableFile, TableRules, Texts, Titles
 from ..identity import Transactions
 from ..paths import below, is_delta
 from ..rules import deletion_vectors, delta_rules
@@ -76,7 +76,7 @@ class LakeTable(Table):
         self._asked = self._log = self._found = None
 
     @classmethod
-    def opened(cls, path: Location, schema: pa.Schema, properties: Texts = NO_TEXTS, partition_by: Labels = ()) -> Self:
+    def opened(cls, path: Location, schema: pa.Schema, properties: Texts = NO_TEXTS, partition_by: Titles = ()) -> Self:
         """Return the table at a path, made with these columns and properties if there is none."""
         table = cls(path)
         if not is_delta(path):
@@ -248,7 +248,7 @@ class LakeTable(Table):
         self._forget()
         return gone
 
-    def commit(self, added: Sequence[DataFile], removed: Labels, transactions: Transactions, notes: Texts) -> None:
+    def commit(self, added: Sequence[DataFile], removed: Titles, transactions: Transactions, notes: Texts) -> None:
         """Write a commit; delta-rs only makes the table's checkpoint."""
         self.rules(rewrites=False)
         if removed:

@@ -39,11 +39,11 @@ from ..contract import (
     SCAN_ROWS,
     SOURCES,
     DataFile,
-    Labels,
     Table,
     TableFile,
     TableRules,
     Texts,
+    Titles,
     delta_form,
 )
 from ..data_files import OpenFile, Rewritten, fitting, plain_field, rows_of
@@ -108,7 +108,7 @@ class IcebergTable(Table):
         return found
 
     @classmethod
-    def opened(cls, path: Location, schema: pa.Schema, properties: Texts = NO_TEXTS, partition_by: Labels = ()) -> Self:
+    def opened(cls, path: Location, schema: pa.Schema, properties: Texts = NO_TEXTS, partition_by: Titles = ()) -> Self:
         """Return the table at a path, made with these columns and properties if there is none."""
         table = cls(path)
         try:
@@ -227,7 +227,7 @@ class IcebergTable(Table):
         self._table.metadata.properties[TableProperties.COMMIT_NUM_RETRIES] = "0"  # in this copy only
         return _Remembering(self._table)
 
-    def commit(self, added: Sequence[DataFile], removed: Labels, transactions: Transactions, notes: Texts) -> None:
+    def commit(self, added: Sequence[DataFile], removed: Titles, transactions: Transactions, notes: Texts) -> None:
         """Commit on top of the last snapshot. Raises CommitFailedError, TableAsksMore."""
         transaction = self._begin()
         sticky = {name: notes[name] for name in (SOURCES, OF_LAKE) if name in notes}
