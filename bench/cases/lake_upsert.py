@@ -15,8 +15,7 @@ from bench import Case, Resident, Run, Size, Target, Value, Variant
 from penstock.pipeline.lake.commit import TablePart, commit
 from penstock.pipeline.lake.data_files import OpenFile
 from penstock.pipeline.lake.identity import ByOffsets
-from penstock.pipeline.lake.upsert import BUCKETS
-from penstock.pipeline.lake.upsert.merge import Upsert
+from penstock.pipeline.lake.upsert import BUCKETS, Upsert
 from penstock.pipeline.offsets import Range
 
 _SCHEMA = pa.schema(

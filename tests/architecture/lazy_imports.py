@@ -40,7 +40,6 @@ COUNTED: Table = {
     "outbox/adapters/__init__.py": (1, "an adapter brings its driver; the connection says which one"),
     "outbox/publisher.py": (1, "only a program with tracked models has SQLAlchemy"),
     "pipeline/__init__.py": (6, "a task of Spark imports the room, and needs no part of its face"),
-    "pipeline/lake/commit.py": (1, "how tables take rows: an upsert knows the contract that stands here"),
     "pipeline/source/fetch/__init__.py": (4, "a fetcher brings its driver; the address says which one"),
     "pipeline/backfill.py": (2, "only a Kafka cluster needs the codec of its batches"),
     "pipeline/lake/iceberg/catalog.py": (2, "only a catalog in PostgreSQL needs its driver"),

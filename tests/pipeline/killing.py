@@ -27,7 +27,7 @@ from penstock import points
 from penstock.log.sql.parted_writes import PartedWrites
 from penstock.pipeline.lake.identity import ByOffsets
 from penstock.pipeline.lake.sink import DeltaSink, DeltaStreamWriter, IcebergSink
-from penstock.pipeline.lake.upsert.latest import Order
+from penstock.pipeline.lake.upsert import Order
 from penstock.pipeline.source.data_source import PenstockSource
 from penstock.pipeline.writeback import BackStreamWriter
 from tests.crash.waiting import wait_until

@@ -8,7 +8,12 @@ from typing import Any
 
 import duckdb
 import polars
+import pyarrow as pa
+import pyarrow.compute as pc
 from deltalake import DeltaTable
+
+from penstock.pipeline.lake.kinds import table_at
+from penstock.pipeline.lake.routing import BUCKET, DELETED
 
 Rows = list[tuple[Any, ...]]
 
@@ -35,6 +40,14 @@ def read_back(path: Path, columns: Sequence[str], where: str = "true") -> Rows:
     if where == "true":
         assert _sorted(tuple(row[name] for name in columns) for row in arrow.to_pylist()) == found
     return found
+
+
+def live_rows(path: Any) -> pa.Table:
+    """Return the latest row of each key that is not deleted."""
+    table = table_at(path)
+    schema = table.arrow_schema()
+    rows = pa.Table.from_batches(table.batches(schema.names), schema)
+    return rows.filter(pc.invert(rows.column(DELETED))).drop([DELETED, BUCKET])
 
 
 def _sorted(rows: Any) -> Rows:

@@ -11,7 +11,8 @@ from deltalake import DeltaTable, write_deltalake
 
 from penstock.pipeline.lake.delta import table
 from penstock.pipeline.lake.delta.table import LakeTable
-from penstock.pipeline.lake.reconcile.figures import account, sources
+from penstock.pipeline.lake.lake import Lake
+from penstock.pipeline.lake.reconcile.figures import account
 from penstock.pipeline.offsets import Piece
 from tests.pipeline.test_table import Query, ends
 
@@ -26,7 +27,7 @@ def lake(tmp_path: Path) -> Path:
 
 
 def test_a_whole_lake_has_one_run_for_each_partition(lake: Path) -> None:
-    (source,) = sources(lake)
+    (source,) = Lake(lake).sources()
     found = account(lake, source)
     assert (found.rows, found.distinct) == (60, 60)
     assert found.held == tuple(Piece(partition, 0, 20) for partition in range(3))
@@ -35,7 +36,7 @@ def test_a_whole_lake_has_one_run_for_each_partition(lake: Path) -> None:
 
 def test_a_deleted_row_is_missing_by_its_range(lake: Path) -> None:
     DeltaTable(lake / "a").delete("partition = 1 AND offset = 4")
-    found = account(lake, sources(lake)[0])
+    found = account(lake, Lake(lake).sources()[0])
     assert found.distinct == 59
     assert [piece for piece in found.held if piece.partition == 1] == [Piece(1, 0, 4), Piece(1, 5, 20)]
 
@@ -43,7 +44,7 @@ def test_a_deleted_row_is_missing_by_its_range(lake: Path) -> None:
 def test_a_doubled_row_is_counted_once(lake: Path) -> None:
     twice = DeltaTable(lake / "b").to_pyarrow_table()
     write_deltalake(lake / "b", twice.slice(0, 1), mode="append")
-    found = account(lake, sources(lake)[0])
+    found = account(lake, Lake(lake).sources()[0])
     assert (found.rows, found.distinct) == (61, 60)
 
 

@@ -19,7 +19,7 @@ from penstock.pipeline.lake.iceberg.catalog import begin
 from penstock.pipeline.lake.state import ErasedPlaces, erased_places, note_erased
 from penstock.pipeline.lake.storage import location
 from penstock.pipeline.lake.storage.bucket import BucketPath
-from penstock.pipeline.lake.upsert.merge import Upsert
+from penstock.pipeline.lake.upsert import Upsert
 from penstock.pipeline.offsets import Piece
 from tests.pipeline.test_bucket_lake import objects
 from tests.pipeline.test_erasing import ADA, BOB, Shop, erased

@@ -41,10 +41,11 @@ from penstock.pipeline.lake.sink import IcebergSink, check_delta
 from penstock.pipeline.lake.state import remember, reset
 from penstock.pipeline.lake.storage import Location, location, storage_of
 from penstock.pipeline.lake.tables import describe, history, vacuum
-from penstock.pipeline.lake.upkeep import live_rows, optimize
-from penstock.pipeline.lake.upsert.merge import Upsert
+from penstock.pipeline.lake.upkeep import optimize
+from penstock.pipeline.lake.upsert import Upsert
 from tests.pipeline import test_table
 from tests.pipeline.conftest import Command
+from tests.pipeline.read_back import live_rows
 from tests.pipeline.rest_catalog import rest_catalog
 from tests.pipeline.stores import TOPIC, LogStore
 from tests.pipeline.test_bucket_lake import objects

@@ -25,7 +25,7 @@ from penstock.errors import (
     StorageRefused,
 )
 from penstock.pipeline.failure import failure
-from penstock.pipeline.lake.commit import AFTER_COMMIT, AppendFiles, Committing
+from penstock.pipeline.lake.commit import AFTER_COMMIT, AppendFiles
 from penstock.pipeline.lake.delta.log import read_log
 from penstock.pipeline.lake.delta.table import LakeTable
 from penstock.pipeline.lake.old_tables import drop_old
@@ -36,7 +36,7 @@ from penstock.pipeline.lake.storage import Location, asking, location, storage_o
 from penstock.pipeline.lake.storage.bucket import BucketStorage
 from penstock.pipeline.lake.tables import describe, history, vacuum
 from penstock.pipeline.lake.upkeep import optimize
-from penstock.pipeline.lake.upsert.merge import Upsert
+from penstock.pipeline.lake.upsert import Upsert
 from tests.pipeline.conftest import Command
 from tests.pipeline.stores import TOPIC, TYPES, LogStore
 from tests.pipeline.test_continue import Driver, places
@@ -311,7 +311,7 @@ def test_a_checkpoint_that_cannot_be_made_is_told_without_what_the_store_says(
 
 @pytest.mark.parametrize("committing", [AppendFiles(), Upsert(("key",), (1,))], ids=["append", "upsert"])
 def test_a_commit_that_fails_because_the_store_is_away_interrupts_the_pipeline(
-    to: Location, tmp_path: Path, object_store: ObjectStore, committing: Committing
+    to: Location, tmp_path: Path, object_store: ObjectStore, committing: AppendFiles
 ) -> None:
     """Also where it makes its mark and its table."""
     shop = Shop(tmp_path, committing, to)

@@ -14,7 +14,7 @@ import pytest
 from deltalake import DeltaTable
 
 from penstock.pipeline.columns import COLUMNS, record_batch
-from penstock.pipeline.lake.commit import AppendFiles, Committing, Evolve, TablePart, commit
+from penstock.pipeline.lake.commit import AppendFiles, Evolve, TablePart, commit
 from penstock.pipeline.lake.data_files import FileWriter
 from penstock.pipeline.lake.identity import by_application
 from penstock.pipeline.lake.kinds import table_at
@@ -50,7 +50,7 @@ def written(
     *,
     iceberg: bool,
     by: str | None = None,
-    committing: Committing | None = None,
+    committing: AppendFiles | None = None,
 ) -> pa.Table:
     """Bring rows into a table as a batch; return what it holds then."""
     root.mkdir(exist_ok=True)
@@ -67,7 +67,7 @@ def written(
 @FORMATS
 @pytest.mark.parametrize("committing", [AppendFiles(), Evolve()], ids=["raw", "typed"])
 def test_every_edge_of_every_type_is_stored_as_it_is_and_the_next_batch_follows(
-    tmp_path: Path, iceberg: bool, committing: Committing
+    tmp_path: Path, iceberg: bool, committing: AppendFiles
 ) -> None:
     most = max(len(values) for _, values in EDGES.values())
     columns = {

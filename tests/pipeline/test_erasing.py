@@ -27,7 +27,7 @@ from penstock.operate.erase import erase
 from penstock.operate.lanes import lanes
 from penstock.pipeline.history import mark_of
 from penstock.pipeline.lake import erasure
-from penstock.pipeline.lake.commit import BEFORE_COMMIT, AppendFiles, Committing, TablePart, commit
+from penstock.pipeline.lake.commit import BEFORE_COMMIT, AppendFiles, TablePart, commit
 from penstock.pipeline.lake.erasure import ErasedRows, erase_in_tables
 from penstock.pipeline.lake.erasure_note import left_out
 from penstock.pipeline.lake.iceberg.catalog import begin
@@ -35,7 +35,7 @@ from penstock.pipeline.lake.identity import ByEpoch, ByOffsets
 from penstock.pipeline.lake.kinds import table_at
 from penstock.pipeline.lake.lake import Lake
 from penstock.pipeline.lake.state import KnownTables, Replayed, erased_places, note_replay, reader_name
-from penstock.pipeline.lake.upsert.merge import Upsert
+from penstock.pipeline.lake.upsert import Upsert
 from penstock.pipeline.offsets import Piece, Range
 from tests.pipeline.conftest import Command
 from tests.pipeline.test_upsert_merging import a_part
@@ -66,7 +66,7 @@ def fail(record: Record) -> None:
 class Shop:
     """A store with records of two people, and a lake that holds them, in batches of ten."""
 
-    def __init__(self, folder: Path, committing: Committing, to: Any = None) -> None:
+    def __init__(self, folder: Path, committing: AppendFiles, to: Any = None) -> None:
         self.url, self.to = f"sqlite:///{folder / 'shop.db'}", to or folder / "lake"
         self.outbox, self._committing, self._end = Outbox(self.url), committing, 0
         self.outbox.migrate()

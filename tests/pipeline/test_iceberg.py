@@ -37,12 +37,12 @@ from penstock.pipeline.lake.routing import OneTable, Partitioning
 from penstock.pipeline.lake.sink import IcebergSink
 from penstock.pipeline.lake.state import reset
 from penstock.pipeline.lake.tables import describe, history, vacuum
-from penstock.pipeline.lake.upkeep import forget_deleted, live_rows, optimize
-from penstock.pipeline.lake.upsert import BUCKETS
-from penstock.pipeline.lake.upsert.merge import Upsert
+from penstock.pipeline.lake.upkeep import forget_deleted, optimize
+from penstock.pipeline.lake.upsert import BUCKETS, Upsert
 from penstock.pipeline.offsets import Places, Range
 from tests.pipeline import test_table
 from tests.pipeline.conftest import ROOT, WORKERS_PATH, Command
+from tests.pipeline.read_back import live_rows
 from tests.pipeline.rest_catalog import rest_catalog
 from tests.pipeline.stores import TOPIC, LogStore
 from tests.pipeline.test_upsert_merging import SCHEMA, Row, a_batch, a_part, a_row
@@ -266,7 +266,7 @@ def test_days_are_hidden_partitions(table: Path) -> None:
     files = FileWriter(table, OneTable(schema), days).write(iter([batch]))
     assert len(files) == 4
     assert commit(TablePart(table, schema, tuple(files), ("timestamp_day",)), a_batch(0, 13), APPEND)
-    assert {part["timestamp_day"] for part, _ in table_at(table).files()} == {"0", "1", "2", None}
+    assert {each.part["timestamp_day"] for each in table_at(table).files()} == {"0", "1", "2", None}
     one_day = loaded(table).scan("timestamp >= '1970-01-02T00:00:00+00:00' and timestamp < '1970-01-03T00:00:00+00:00'")
     assert len(list(one_day.plan_files())) == 1
     assert sorted(one_day.to_arrow().column("offset").to_pylist()) == [4, 5, 6, 7]

@@ -139,7 +139,7 @@ def test_the_properties_change_once_and_not_with_every_batch(
     monkeypatch.setattr(kept_sources, "_DAY_MS", 0)
     query.run(ends(80), ends(90))
     assert metadata_commits(to) == 3, "a day has passed"
-    assert kept_sources.kept_ends(LakeTable(to).configuration()) == {f"penstock/log/1/{p}": 90 for p in ends(0)}
+    assert kept_sources.kept_ends(LakeTable(to).configuration()).ends == {f"penstock/log/1/{p}": 90 for p in ends(0)}
 
 
 def test_transactions_are_none_of_those_that_an_engine_may_drop_for_their_age(query: Query, to: Path) -> None:

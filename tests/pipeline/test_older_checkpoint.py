@@ -10,13 +10,13 @@ import pytest
 
 from penstock.errors import BatchDiffers, WriteOutOfOrder
 from penstock.pipeline.declared import BatchId
-from penstock.pipeline.lake.commit import AppendFiles, Committing, Evolve, TablePart, commit
+from penstock.pipeline.lake.commit import AppendFiles, Evolve, TablePart, commit
 from penstock.pipeline.lake.data_files import OpenFile
 from penstock.pipeline.lake.iceberg.catalog import begin
 from penstock.pipeline.lake.identity import BatchIdentity, ByEpoch, by_application
 from penstock.pipeline.lake.kinds import table_at
 from penstock.pipeline.lake.storage import Location
-from penstock.pipeline.lake.upsert.merge import Upsert
+from penstock.pipeline.lake.upsert import Upsert
 from tests.pipeline.test_table import Query, all_places, ends, rows_of
 from tests.pipeline.test_upsert_merging import SCHEMA, a_part, a_row
 
@@ -46,7 +46,7 @@ def windows(table: Location) -> list[str]:
 
 
 @pytest.mark.parametrize("committing", [AppendFiles(), Evolve()], ids=["raw", "typed"])
-def test_other_content_under_a_known_number_stops_with_both_shown(table: Path, committing: Committing) -> None:
+def test_other_content_under_a_known_number_stops_with_both_shown(table: Path, committing: AppendFiles) -> None:
     for number in range(3):
         assert commit(a_window(table, f"w{number}"), ByEpoch("q", number, f"c{number}"), committing)
     assert not commit(a_window(table, "w2"), ByEpoch("q", 2, "c2"), committing), "it was run again"

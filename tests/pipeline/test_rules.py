@@ -13,7 +13,7 @@ from pyiceberg.types import StringType
 
 from penstock.errors import RowsBreakRules, RulesChanged, TableAsksMore
 from penstock.pipeline.lake.broken_rows import rules_in
-from penstock.pipeline.lake.commit import AppendFiles, Committing, Evolve, TablePart, commit
+from penstock.pipeline.lake.commit import AppendFiles, Evolve, TablePart, commit
 from penstock.pipeline.lake.contract import TableRules
 from penstock.pipeline.lake.data_files import FileWriter
 from penstock.pipeline.lake.identity import by_application
@@ -22,7 +22,7 @@ from penstock.pipeline.lake.paths import folder_of, type_of
 from penstock.pipeline.lake.routing import BROKEN, OneTable, Partitioning, Routing, routing_of
 from penstock.pipeline.lake.rules import Planned, encoded
 from penstock.pipeline.lake.sink import begin_iceberg
-from penstock.pipeline.lake.upsert.merge import Upsert
+from penstock.pipeline.lake.upsert import Upsert
 from tests.pipeline.test_iceberg import loaded
 from tests.pipeline.test_lake import lake_rows
 from tests.pipeline.test_table import Query, all_places, data_files, ends
@@ -38,7 +38,7 @@ def put(
     *,
     by: str | None = None,
     rules: TableRules | None = None,
-    committing: Committing | None = None,
+    committing: AppendFiles | None = None,
 ) -> None:
     """Bring rows into a table as a batch."""
     cut, table = Partitioning.parse(by), pa.Table.from_pylist(rows, SCHEMA)
@@ -76,7 +76,7 @@ def version(table: Path) -> int:
 @pytest.mark.parametrize("committing", [AppendFiles(), Evolve()], ids=["raw", "typed"])
 @pytest.mark.parametrize(("name", "by"), [("n", None), ("key", None), ("at_day", "day(at)")])
 def test_a_row_without_a_value_that_is_never_null_is_refused_with_the_name_of_the_column(
-    tmp_path: Path, committing: Committing, name: str, by: str | None
+    tmp_path: Path, committing: AppendFiles, name: str, by: str | None
 ) -> None:
     to = tmp_path / "table"
     never_null(to, name, by=by)
@@ -96,7 +96,7 @@ def test_an_iceberg_table_takes_rows_beside_a_column_of_others_and_is_refused_fo
     put(to, [{"n": 1, "key": b"k"}])
     with loaded(to).update_schema() as change:
         change.add_column("note", StringType())
-    both: list[Committing] = [AppendFiles(), Evolve()]
+    both: list[AppendFiles] = [AppendFiles(), Evolve()]
     for number, committing in enumerate(both, 2):
         put(to, [{"n": number, "key": b"k"}], number, committing=committing)
     found = loaded(to).scan().to_arrow().sort_by("n")

@@ -20,7 +20,7 @@ from penstock.pipeline.lake.state import check_tables, finish_reset, known_table
 from penstock.pipeline.lake.storage import Location, location
 from penstock.pipeline.lake.storage.local import LocalStorage
 from penstock.pipeline.lake.tables import vacuum
-from penstock.pipeline.lake.upsert.merge import Upsert
+from penstock.pipeline.lake.upsert import Upsert
 from penstock.pipeline.offsets import Range
 from tests.pipeline import test_table
 from tests.pipeline.conftest import Command

@@ -20,10 +20,10 @@ from penstock.pipeline.lake.delta.table import LakeTable
 from penstock.pipeline.lake.identity import ByEpoch, ByOffsets
 from penstock.pipeline.lake.storage import Location
 from penstock.pipeline.lake.storage.local import LocalStorage
-from penstock.pipeline.lake.upkeep import forget_deleted, live_rows
-from penstock.pipeline.lake.upsert import BUCKETS, merge
-from penstock.pipeline.lake.upsert.merge import Upsert
+from penstock.pipeline.lake.upkeep import forget_deleted
+from penstock.pipeline.lake.upsert import BUCKETS, KeyBuckets, Upsert
 from penstock.pipeline.offsets import Range
+from tests.pipeline.read_back import live_rows
 
 SCHEMA = pa.schema(
     [
@@ -148,7 +148,7 @@ def test_a_batch_larger_than_the_memory_it_may_take_is_merged_in_pieces(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = tmp_path / "orders"
-    monkeypatch.setattr(merge.KeyBuckets.__init__, "__defaults__", (2_000,))
+    monkeypatch.setattr(KeyBuckets.__init__, "__defaults__", (2_000,))
     rows = [a_row(f"k-{n % 300}", n) for n in range(3_000)]
     commit(a_part(table, rows), a_batch(0, 3_000), UPSERT)
     assert texts(table) == {f"k-{n % 300}": f"k-{n % 300}@{n}" for n in range(3_000)}

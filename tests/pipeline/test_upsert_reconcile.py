@@ -17,14 +17,13 @@ from penstock import Record
 from penstock.errors import TableDamaged
 from penstock.log.contract import Position
 from penstock.pipeline.columns import COLUMNS, arrow_schema
-from penstock.pipeline.lake.commit import Committing, Evolve, TablePart
+from penstock.pipeline.lake.commit import AppendFiles, Evolve, TablePart
 from penstock.pipeline.lake.identity import ByOffsets
 from penstock.pipeline.lake.lake import Lake
 from penstock.pipeline.lake.paths import folder_of
 from penstock.pipeline.lake.reconcile import superseded
 from penstock.pipeline.lake.upkeep import forget_deleted
-from penstock.pipeline.lake.upsert import BUCKETS
-from penstock.pipeline.lake.upsert.merge import Upsert
+from penstock.pipeline.lake.upsert import BUCKETS, Upsert
 from penstock.pipeline.offsets import Range
 from tests.pipeline.stores import PARTITIONS, TOPIC, TYPES, LogStore, row_of
 from tests.pipeline.test_reconcile import rewritten, run
@@ -51,7 +50,7 @@ class WrittenLake:
         to: Path,
         typed: Collection[str] = (),
         table: TableOf = by_type,
-        committing: Committing = UPSERT,
+        committing: AppendFiles = UPSERT,
     ) -> None:
         self._committing = committing
         self.store, self.to, self._typed, self._table = store, to, typed, table

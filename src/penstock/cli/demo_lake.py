@@ -6,7 +6,8 @@ from deltalake import DeltaTable
 from pyspark.sql import DataFrame, functions
 
 from penstock.pipeline.declared import Pipeline
-from penstock.pipeline.lake.reconcile.figures import account, sources
+from penstock.pipeline.lake.lake import Lake
+from penstock.pipeline.lake.reconcile.figures import account
 from penstock.pipeline.query import Job, Running, begin
 from penstock.pipeline.session import spark_session
 
@@ -24,7 +25,7 @@ class DemoLake:
         """Copy the log into one table per type; return how many distinct records they hold."""
         to = self._folder / "events"
         _wait(begin(self._spark, Job(url=self._url, topic="events", to=to, once=True)))
-        held = [account(to, each).held for each in sources(to)]
+        held = [account(to, each).held for each in Lake(to).sources()]
         return sum(end - start for runs in held for _, start, end in runs)
 
     def revenue(self) -> list[tuple[str, int]]:

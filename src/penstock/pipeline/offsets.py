@@ -290,6 +290,12 @@ def numbers_of(places: Sequence[Sequence[Any]]) -> Iterator[Numbers]:
     return (np.array([place[number] for place in places], np.int64) for number in range(2))
 
 
+def numbers_in(rows: Any) -> list[Numbers]:
+    """Return the partitions and offsets of Arrow rows as columns; -1 where a row has none."""
+    columns = (rows.column(name).fill_null(-1).cast("int64") for name in PLACE)
+    return [column.to_numpy(zero_copy_only=False) for column in columns]
+
+
 def _runs(offsets: Numbers) -> Iterator[tuple[int, int]]:
     breaks = np.flatnonzero(np.diff(offsets) != 1) + 1
     for group in np.split(offsets, breaks):

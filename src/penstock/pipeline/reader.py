@@ -21,7 +21,7 @@ from penstock.model.context import context_of
 from penstock.wire.kafka.headers import decode_headers
 
 from .address import is_kafka
-from .lake.state import check_tables, forget_reader, is_unnamed, known_reader, known_tables, reader_name
+from .lake.state import check_tables, forget_reader, known_reader, known_tables, reader_name
 from .offsets import Ends, Piece, before_starts
 from .progress import Progress
 from .query import Job, source_options
@@ -50,14 +50,14 @@ class PipelineReader:
     @cached_property
     def name(self) -> str:
         """The name, made on first use: a refused start leaves no folder behind."""
-        if is_unnamed(self._job.to):
+        if known_reader(self._job.to) is None:
             self._keeps_folder = self._job.to.exists()
         return reader_name(self._job.to)
 
     def check(self) -> None:
         """Refuse an invalid starting position before anything of a new pipeline is created. Raises InvalidOption."""
         job = self._job
-        if is_unnamed(job.to):
+        if known_reader(job.to) is None:
             with self._view.used() as view:
                 view.resolve(_starting(job), view.heads(), _FROM)
 

@@ -42,13 +42,14 @@ def with_broken(
 ) -> DataFrame:
     """Add a column with the rule that a row breaks, if there are rules. Raises TableAsksMore.
 
-    `table`: the name of each row's table; None: there is one. `columns`: for each table, columns that the
-    frame lacks; `others`: those of all other tables.
+    `table`: the name of each row's table. `columns`: by table, those that the frame lacks; `others`: of other tables.
     """
     found = list[str]()
     for name, rules in held.planned.items():
         if name == REJECTED:
-            _check_rejected(held.root / name, rules)
+            if rules.checks:
+                said = f"constraints ({rules.describe()}), and what it refuses has no other place to go"
+                raise TableAsksMore(str(held.root / name), said)
             continue
         added = dict((columns or {}).get(name, others or {}))
         added |= _foreign(frame, held.root / name, added)
@@ -58,12 +59,6 @@ def with_broken(
         broken = F.when(mine, F.coalesce(*_faults(shown, held, name)))
         frame = shown.withColumn(found[-1], broken).drop(*added)
     return frame.withColumn(BROKEN, F.coalesce(*map(F.col, found))).drop(*found) if found else frame
-
-
-def _check_rejected(path: Location, rules: TableRules) -> None:
-    if rules.checks:
-        said = f"constraints ({rules.describe()}), and what it refuses has no other place to go"
-        raise TableAsksMore(str(path), said)
 
 
 def _name(root: Location, folder: str) -> str:

@@ -1,24 +1,18 @@
 """The commit of a table's part of a batch, exactly once.
 
-Single writer by rule, not by lock: each commit first checks whether the table holds the batch, and the format
-itself refuses the commit if another came in between; then the table is checked again. A crash before the
-commit leaves files that no commit points to (`vacuum` removes them); after a crash past the commit, the next
-run finds the batch in the table and drops its new files.
+Single writer by rule, not by lock: each commit first checks whether the table holds the batch, and the format refuses
+the commit if another came in between; then the table is checked again. A crash before the commit leaves files for
+`vacuum`; after a crash past the commit, the next run finds the batch in the table and drops its new files.
 
-`Committing` is the contract by which a table takes its part: one transaction of the table with the rows and
-the identity of the batch. `committing_of` chooses it by an option of the sink.
-
-Tables whose columns grow: a new field gets a column, which is NULL in older rows.
-
-The column of a removed field stays, and is NULL from then on. A column of another type is refused: existing
-values would have to be read as another type. So is a field whose name has another case: to readers it is the
-same column.
+In tables whose columns grow, a new field gets a column, which is NULL in older rows. The column of a removed field
+stays, and is NULL from then on. A column of another type is refused: existing values would have to be read as another
+type. So is a field whose name has another case: to readers it is the same column.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 from deltalake.exceptions import CommitFailedError, DeltaError
@@ -27,6 +21,7 @@ from penstock import points
 from penstock.errors import FilesUnseen, PipelineFailed, StorageAway, TableDiffers
 
 from .contract import DataFile, Table, TableRules, said_types, types_of
+from .data_files import remove
 from .erasure_note import left_out
 from .identity import BatchIdentity
 from .kinds import opened, table_at
@@ -47,8 +42,7 @@ _TRIES = 20
 class TablePart:
     """A batch's part for one table: files with these columns, which tasks have written.
 
-    `partition_by`: the columns that are in the table's log and not in the files. `rules`: the table's rules
-    that the rows were checked against; None: unchecked.
+    `partition_by`: columns in the table's log and not in files. `rules`: those that rows were checked against, if any.
     """
 
     path: Location
@@ -58,59 +52,32 @@ class TablePart:
     rules: TableRules | None = None
 
 
-class Committing(Protocol):
-    """How a table takes its part of a batch."""
-
-    @property
-    def rewrites(self) -> bool:
-        """Whether files of the table are rewritten."""
-
-    @property
-    def whole(self) -> bool:
-        """Whether a batch replaces all rows of the table, so that one without rows empties it."""
-
-    def opened(self, part: TablePart) -> Table:
-        """Return the current table, created or extended by new columns where necessary.
-
-        Raises TableDiffers if the part does not fit into it.
-        """
-
-    def put(self, table: Table, part: TablePart, identity: BatchIdentity) -> None:
-        """Commit the part and `identity.transactions(table)` in one transaction.
-
-        Raises CommitFailedError if another commit came after the table was opened: the caller opens it again,
-        and checks again whether it holds the batch.
-        """
-
-
 class AppendFiles:
-    """Adds every row; the columns stay as they are."""
+    """How a table takes its part of a batch: it adds every row, and the columns stay as they are.
 
-    whole = rewrites = False
+    `rewrites`: whether files of the table are rewritten. `whole`: whether a batch replaces all rows of the table, so
+    that one without rows empties it.
+    """
+
+    rewrites: bool = False
+    whole: bool = False
 
     def opened(self, part: TablePart) -> Table:
-        """Return the table, created if it is missing. Raises TableDiffers."""
+        """Return the current table, created or extended by new columns where necessary. Raises TableDiffers."""
         table = opened(part.path, part.schema, partition_by=part.partition_by)
         table.check_schema(part.schema)
         return table
 
     def put(self, table: Table, part: TablePart, identity: BatchIdentity) -> None:
-        """Add the files. Raises CommitFailedError."""
-        table.append(part.files, identity)
+        """Commit the part and the identity of the batch in one transaction.
+
+        Raises CommitFailedError if another commit came after the table was opened: the caller opens it again, and
+        checks again whether it holds the batch.
+        """
+        table.replace(part.files, (), identity)
 
 
-def committing_of(options: Mapping[str, str]) -> Committing:
-    """Return the way in which tables take rows, by the options of a sink."""
-    if options.get("mode") == "upsert":
-        from .upsert.merge import upsert_of
-
-        return upsert_of(options)
-    if options.get("layout"):
-        return Evolve()
-    return AppendFiles()
-
-
-def commit(part: TablePart, identity: BatchIdentity, committing: Committing) -> bool:
+def commit(part: TablePart, identity: BatchIdentity, committing: AppendFiles) -> bool:
     """Commit a part of a batch to its table; return False if it was there already.
 
     Raises the errors of `identity.is_in`, TableDiffers, FilesUnseen, TableAsksMore, RulesChanged,
@@ -145,37 +112,30 @@ def commit(part: TablePart, identity: BatchIdentity, committing: Committing) -> 
     raise PipelineFailed(f"table {part.path} was changed by others {_TRIES} times while a batch was to be written")
 
 
-def check_part(part: TablePart, committing: Committing) -> None:
+def check_part(part: TablePart, committing: AppendFiles) -> None:
     """Check that a table, if it exists, can take such rows. Raises TableAsksMore, RulesChanged."""
     if is_table(part.path):
         _rules(table_at(part.path), part, committing)
 
 
-def _rules(table: Table, part: TablePart, committing: Committing) -> TableRules:
+def _rules(table: Table, part: TablePart, committing: AppendFiles) -> TableRules:
     return check_rules(table, part.schema, part.partition_by, part.rules, rewrites=committing.rewrites)
 
 
 def check_seen(part: TablePart) -> None:
-    """Check that every file is there, whole: an executor with its own disk writes where no driver can see.
-
-    Raises FilesUnseen.
-    """
-    unseen = [each.name for each in part.files if _size(location(each.table) / each.name) != each.size]
+    """Check that the driver sees every file, whole: an executor may write to its own disk. Raises FilesUnseen."""
+    unseen = list[str]()
+    for each in part.files:
+        with suppress(OSError):
+            if each.path.stat().st_size == each.size:
+                continue
+        unseen.append(each.name)
     if unseen:
         raise FilesUnseen(str(part.path), len(unseen), unseen[0])
 
 
-def _size(file: Location) -> int | None:
-    with suppress(OSError):
-        return file.stat().st_size
-    return None
-
-
 def discard(files: Iterable[DataFile]) -> None:
-    """Remove files of a batch that was not committed.
-
-    Files that a table points to stay: Spark also aborts a batch that some of its tables already hold.
-    """
+    """Remove files of a batch, but those that a table points to: Spark also aborts a batch that some tables hold."""
     by_table: dict[str, list[DataFile]] = {}
     for each in files:
         by_table.setdefault(each.table, []).append(each)
@@ -183,15 +143,7 @@ def discard(files: Iterable[DataFile]) -> None:
         folder = location(path)
         table = table_at(folder) if is_table(folder) else None
         if table is None or not table.settles_late:
-            held = set[str]() if table is None else table.file_names()
-            remove([each for each in written if each.name not in held])
-
-
-def remove(files: Sequence[DataFile]) -> None:
-    """Remove files that no table points to. A file that cannot be removed now is left to `vacuum`."""
-    for each in files:
-        with suppress(OSError, StorageAway):
-            (location(each.table) / each.name).unlink()
+            remove(written, () if table is None else table.file_names())
 
 
 class Evolve(AppendFiles):
@@ -199,14 +151,12 @@ class Evolve(AppendFiles):
 
     def opened(self, part: TablePart) -> Table:
         """Return the table, with at least the columns of the part. Raises TableDiffers."""
-        opened(part.path, part.schema, partition_by=part.partition_by)
-        evolve(part)
+        _evolve(opened(part.path, part.schema, partition_by=part.partition_by), part)
         return table_at(part.path)
 
 
-def evolve(part: TablePart) -> None:
+def _evolve(table: Table, part: TablePart) -> None:
     """Add the columns that a table lacks. Raises TableDiffers."""
-    table = table_at(part.path)
     found, wanted = types_of(table.schema_form()), types_of(table.form_of(part.schema))
     changed = [name for name, kind in wanted.items() if name in found and not _grows(found[name], kind)]
     changed += _cased(found, wanted)
@@ -214,19 +164,18 @@ def evolve(part: TablePart) -> None:
     if changed:
         said = said_types(found, changed), said_types(wanted, changed)
         raise TableDiffers(str(part.path), *said, rebuild_command(part.path))
-    new = [name for name, kind in wanted.items() if found.get(name) != kind]
-    if any(_is_new(found.get(name), wanted[name]) for name in new):
+    new = [name for name, kind in wanted.items() if _is_new(found.get(name), kind)]
+    if new:
         with suppress(CommitFailedError):  # another driver did it at the same moment; the commit looks again
             table.add_columns(part.schema, new)
 
 
 def _grows(found: Any, wanted: Any) -> bool:
     """Return whether a type can become another: the same, or a struct with fields added or removed."""
-    if _is_struct(found) and _is_struct(wanted):
-        has, wants = _fields(found), _fields(wanted)
-        grow = all(_grows(has[name], kind) for name, kind in wants.items() if name in has)
-        return grow and not _cased(has, wants)
-    return bool(found == wanted)
+    has, wants = _fields(found), _fields(wanted)
+    if has is None or wants is None:
+        return bool(found == wanted)
+    return all(_grows(has[name], kind) for name, kind in wants.items() if name in has) and not _cased(has, wants)
 
 
 def _cased(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
@@ -237,17 +186,14 @@ def _cased(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
 
 
 def _is_new(found: Any, wanted: Any) -> bool:
-    if found is None:
-        return True
-    if not _is_struct(found):
-        return False
     has = _fields(found)
-    return any(_is_new(has.get(name), kind) for name, kind in _fields(wanted).items())
+    if has is None:
+        return found is None
+    return any(_is_new(has.get(name), kind) for name, kind in (_fields(wanted) or {}).items())
 
 
-def _is_struct(form: Any) -> bool:
-    return isinstance(form, Mapping) and form.get("type") == "struct"
-
-
-def _fields(form: Mapping[str, Any]) -> dict[str, Any]:
-    return {field["name"]: field["type"] for field in form["fields"]}
+def _fields(form: Any) -> dict[str, Any] | None:
+    """Return the fields of a struct; None for another type."""
+    if isinstance(form, Mapping) and form.get("type") == "struct":
+        return {field["name"]: field["type"] for field in form["fields"]}
+    return None

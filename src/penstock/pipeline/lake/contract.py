@@ -1,37 +1,27 @@
 """The interface of a table of any format: its rows and files, its properties, and its transactions.
 
-Two kinds implement it: Delta (`table.py`) and Iceberg (`iceberg/table.py`); `kinds.py` chooses by the folder.
-Rows and the identity of their batch go into a table in one transaction, which fails with deltalake's
-CommitFailedError, whatever the format, if another commit came after the table was read.
+`kinds.py` chooses the format by the folder. Rows and the identity of their batch go into a table in one transaction,
+which fails with deltalake's CommitFailedError, whatever the format, if another commit came after the table was read.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Self, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 import msgspec
 import pyarrow as pa
+from deltalake import Schema
 from deltalake.exceptions import CommitFailedError
 
 from penstock.errors import TableDamaged, TableDiffers
 
 from ..history import Past
 from ..offsets import Ends
-from .identity import (
-    BatchIdentity,
-    Source,
-    Transactions,
-    application,
-    ends_in,
-    mark_application,
-    marks_in,
-    name_application,
-    name_version,
-)
+from .identity import BatchIdentity, Source, Transactions, application, mark_application, name_application, name_version
 from .paths import rebuild_command
-from .storage import Location, location
+from .storage import Location, location, storage_of
 
 ROWS, FILES = "penstock.rows", "penstock.files"  # in each commit: how many it added
 SOURCES = "penstock.sources"  # in each commit: the topics that feed the table
@@ -40,6 +30,9 @@ SCAN_ROWS, SCAN_BYTES = 1 << 15, 32 << 20
 
 T = TypeVar("T")
 PartOf = Mapping[str, str | None]  # partition column → value
+Titles = Sequence[str]
+Texts = Mapping[str, str]
+NO_TEXTS: Texts = {}
 
 
 class TableRules(msgspec.Struct, frozen=True):
@@ -66,72 +59,62 @@ class Size:
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
-    """A file that a task has written into a table's folder."""
+    """A file that a task has written into a table's folder. `part`: its partition."""
 
     table: str
     name: str
     rows: int
     size: int
     stats: str
-    part: Mapping[str, str | None] = field(default_factory=dict)
+    part: PartOf = field(default_factory=dict)
+
+    @property
+    def path(self) -> Location:
+        """Where the file is."""
+        return location(self.table) / self.name
+
+
+class TableFile(NamedTuple):
+    """A file that a table points to, by its path below the table's folder."""
+
+    part: PartOf
+    name: str
+    rows: int
+    size: int
 
 
 class Table(ABC):
-    """One table at one moment: that of the first access.
+    """One table at the moment of the first access. `parts_in_files`: its files contain the partition columns, too.
 
-    `parts_in_files`: whether its files contain the partition columns, too. `settles_late`: whether a commit
-    reported as failed may still take effect; its files are left to `vacuum` then.
+    `settles_late`: a commit reported as failed may still take effect; its files are left to `vacuum` then.
     """
 
-    path: str
     parts_in_files = False
     settles_late = False
 
-    @abstractmethod
-    def __init__(self, path: Location) -> None: ...
+    def __init__(self, path: Location) -> None:
+        self.folder, self.path, self._storage = path, str(path), storage_of(path)
 
     @classmethod
     @abstractmethod
-    def opened(
-        cls,
-        path: Location,
-        schema: pa.Schema,
-        configuration: Mapping[str, str] | None = None,
-        partition_by: Sequence[str] = (),
-    ) -> Self:
-        """Return the table at a path, made with these columns if there is none."""
+    def opened(cls, path: Location, schema: pa.Schema, properties: Texts = NO_TEXTS, partition_by: Titles = ()) -> Self:
+        """Return the table at a path, made with these columns and properties if there is none."""
 
     @abstractmethod
+    def version(self) -> int:
+        """Return the number of the last commit."""
+
     def moment(self) -> str:
         """Return a text that changes with each commit to the table."""
+        return str(self.version())
 
     @abstractmethod
     def version_of(self, application: str) -> int | None:
         """Return the version that an application has reached."""
 
     @abstractmethod
-    def is_empty(self) -> bool:
-        """Return whether the table holds no files."""
-
-    @abstractmethod
-    def files(self) -> list[tuple[PartOf, str]]:
-        """Return the files that the table points to, as paths below its folder, each with its part."""
-
-    @abstractmethod
-    def file_sizes(self) -> list[int]:
-        """Return the bytes of each file that the table points to."""
-
-    @abstractmethod
-    def size(self) -> Size:
-        """Return the size of the table."""
-
-    @abstractmethod
-    def sources(self) -> list[Source]:
-        """Return the topics that feed the table, as our last commit names them."""
-
-    @abstractmethod
-    def is_of_lake(self) -> bool:
-        """Return whether it was committed to as one of several tables whose common position a mark keeps."""
+    def files(self) -> list[TableFile]:
+        """Return the files that the table points to."""
 
     @abstractmethod
     def partition_columns(self) -> list[str]:
@@ -143,18 +126,15 @@ class Table(ABC):
 
     @abstractmethod
     def rules(self, *, rewrites: bool) -> TableRules:
-        """Return the rules that every row must meet. `rewrites`: whether its files are to be rewritten.
-
-        Raises TableAsksMore.
-        """
+        """Return the rules for every row. `rewrites`: whether files are to be rewritten. Raises TableAsksMore."""
 
     @abstractmethod
     def schema_form(self) -> dict[str, Any]:
         """Return the columns in Delta's own form."""
 
-    @abstractmethod
     def form_of(self, schema: pa.Schema) -> dict[str, Any]:
         """Return in that form the columns that the table would have for a schema."""
+        return delta_form(schema)
 
     @abstractmethod
     def arrow_schema(self) -> pa.Schema:
@@ -188,56 +168,54 @@ class Table(ABC):
         """
 
     @abstractmethod
-    def commit(
-        self,
-        added: Sequence[tuple[PartOf, DataFile]],
-        removed: Sequence[str],
-        transactions: Transactions,
-        notes: Mapping[str, str],
-    ) -> None:
-        """Add files, each with its part, and remove others, with transactions and notes, in one transaction.
+    def commit(self, added: Sequence[DataFile], removed: Titles, transactions: Transactions, notes: Texts) -> None:
+        """Add and remove files, with transactions and notes, in one commit. Raises CommitFailedError, TableAsksMore."""
 
-        Raises CommitFailedError, TableAsksMore.
-        """
-
-    @abstractmethod
-    def drop(self) -> None:
+    def drop(self) -> None:  # noqa: B027 - a table is known by its folder alone, unless a format overrides this
         """Remove the table from its catalog, if it has one; the caller removes its folder afterwards."""
 
-    def append(self, files: Sequence[DataFile], identity: BatchIdentity) -> None:
-        """Add files and the batch's identity. Raises CommitFailedError."""
-        self.replace([(each.part, each) for each in files], (), identity)
-
-    def replace(
-        self, added: Sequence[tuple[PartOf, DataFile]], removed: Sequence[str], identity: BatchIdentity | None = None
-    ) -> None:
+    def replace(self, added: Sequence[DataFile], removed: Sequence[str], identity: BatchIdentity | None = None) -> None:
         """Add files and remove others, with the identity of a batch, if any. Raises CommitFailedError."""
         transactions = [] if identity is None else identity.transactions(self)
         self.commit(added, removed, transactions, notes_of(identity, added))
 
-    def declare(self, source: Source, ends: Ends, marks: Mapping[int, int]) -> None:
-        """Record in the table that it holds a topic up to some ends. Raises CommitFailedError."""
-        self.commit((), (), *declared(source, ends, marks))
-
-    @property
-    def folder(self) -> Location:
-        """The folder of the table."""
-        return location(self.path)
+    def declare(
+        self, source: Source, ends: Ends, marks: Mapping[int, int], added: Sequence[DataFile] = (), removed: Titles = ()
+    ) -> None:
+        """Record in the table, with a change of files, that it ends there in a topic. Raises CommitFailedError."""
+        where = source.log_id, source.topic_id
+        pairs = [(application(*where, p), end) for p, end in ends.items()]
+        pairs += [(mark_application(*where, p), marks.get(p, 0)) for p in ends]
+        pairs.append((name_application(source.topic), name_version(*where)))
+        self.commit(added, removed, pairs, {SOURCES: msgspec.json.encode([source]).decode()})
 
     def file_names(self) -> set[str]:
         """Return the files that the table points to, as paths below its folder."""
-        return {name for _, name in self.files()}
+        return {each.name for each in self.files()}
 
-    def files_by(self, column: str) -> dict[str, list[str]]:
-        """Return the files that the table points to, by the value of a partition column."""
-        found: dict[str, list[str]] = {}
-        for part, name in self.files():
-            found.setdefault(str(part[column]), []).append(name)
-        return found
+    def is_empty(self) -> bool:
+        """Return whether the table holds no files."""
+        return not self.files()
+
+    def size(self) -> Size:
+        """Return the size of the table."""
+        files = self.files()
+        return Size(self.version(), sum(each.rows for each in files), len(files), sum(each.size for each in files))
+
+    def sources(self) -> list[Source]:
+        """Return the topics that feed the table, as our last commit names them."""
+        return msgspec.json.decode(self.configuration().get(SOURCES, "[]"), type=list[Source])
+
+    def is_of_lake(self) -> bool:
+        """Return whether it was committed to as one of several tables whose common position a mark keeps."""
+        return OF_LAKE in self.configuration()
 
     def ends(self, source: Source) -> Ends:
         """Return the offset up to which the table holds each partition of a topic."""
-        return ends_in(self, source.log_id, source.topic_id, source.partitions) or {}
+        if not self.is_fed_by(source):
+            return {}
+        names = (application(source.log_id, source.topic_id, p) for p in range(source.partitions))
+        return {p: self.version_of(name) or 0 for p, name in enumerate(names)}  # one added later begins at 0
 
     def is_fed_by(self, source: Source) -> bool:
         """Return whether the table holds records of a topic, or a position in it."""
@@ -250,7 +228,7 @@ class Table(ABC):
     def check_schema(self, schema: pa.Schema) -> None:
         """Refuse a batch with other columns. Raises TableDiffers.
 
-        Also one of another partitioning, where partitions are columns. Names and types count; comments,
+        Also one of another partitioning, where partitions are columns. Titles and types count; comments,
         properties and column order do not. Columns that other engines have added are NULL in our rows.
         """
         found, wanted = types_of(self.schema_form()), types_of(self.form_of(schema))
@@ -274,22 +252,13 @@ def until_committed(work: Callable[[], T], tries: int = 20) -> T:
     return work()
 
 
-def notes_of(identity: BatchIdentity | None, added: Sequence[tuple[PartOf, DataFile]]) -> dict[str, str]:
+def notes_of(identity: BatchIdentity | None, added: Sequence[DataFile]) -> dict[str, str]:
     """Return the notes that a commit carries beside its rows."""
-    notes = {ROWS: str(sum(each.rows for _, each in added)), FILES: str(len(added))}
+    notes = {ROWS: str(sum(each.rows for each in added)), FILES: str(len(added))}
     if identity is None:
         return notes
     notes |= {SOURCES: msgspec.json.encode(identity.sources()).decode()}
     return notes | {OF_LAKE: "true"} if identity.of_lake else notes
-
-
-def declared(source: Source, ends: Ends, marks: Mapping[int, int]) -> tuple[Transactions, dict[str, str]]:
-    """Return the transactions and notes of a commit that sets where a table ends."""
-    where = source.log_id, source.topic_id
-    pairs = [(application(*where, p), end) for p, end in ends.items()]
-    pairs += [(mark_application(*where, p), marks.get(p, 0)) for p in ends]
-    pairs.append((name_application(source.topic), name_version(*where)))
-    return pairs, {SOURCES: msgspec.json.encode([source]).decode()}
 
 
 def pasts_of(table: Table, topic: str) -> list[Past]:
@@ -300,9 +269,14 @@ def pasts_of(table: Table, topic: str) -> list[Past]:
 def past_of(table: Table, source: Source) -> Past:
     """Return a table's knowledge of a topic that feeds it, or once did."""
     ends = table.ends(source)
-    marks = marks_in(table, source.log_id, source.topic_id, ends)
-    named = source.log_id, source.topic, source.topic_id, source.incarnation
-    return Past(f"table {table.path}", *named, ends, marks)
+    found = {p: table.version_of(mark_application(source.log_id, source.topic_id, p)) for p, end in ends.items() if end}
+    marks = {p: mark for p, mark in found.items() if mark is not None}
+    return Past(f"table {table.path}", source.log_id, source.topic, source.topic_id, source.incarnation, ends, marks)
+
+
+def delta_form(schema: pa.Schema) -> dict[str, Any]:
+    """Return columns in Delta's form, in which all tables are compared."""
+    return msgspec.json.decode(Schema.from_arrow(schema).to_json(), type=dict[str, Any])
 
 
 def types_of(schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -319,9 +293,6 @@ def _without_metadata(form: Any) -> Any:
 
 def said_types(types: Mapping[str, Any], names: Iterable[str]) -> str:
     """Return in words the columns of some names, as far as there are any."""
-    forms = {name: types[name] for name in names if name in types}
-    words = (
-        f"{name} {form if isinstance(form, str) else msgspec.json.encode(form).decode()}"
-        for name, form in forms.items()
-    )
+    forms = ((name, types[name]) for name in names if name in types)
+    words = (f"{name} {form if isinstance(form, str) else msgspec.json.encode(form).decode()}" for name, form in forms)
     return ", ".join(words) or "none of these"

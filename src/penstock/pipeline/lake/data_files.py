@@ -1,14 +1,13 @@
 """The Parquet files of tables: reading them, writing them in tasks, and rewriting them without some rows.
 
-Other writers store their own Arrow types in files: delta-rs views of strings and bytes, others large types.
-Arrow can neither compare nor filter some of these, and a rewritten file would keep them: so rows are read in
-the types that tables have.
+Other writers store their own Arrow types in files: delta-rs views of strings and bytes, others large types. Arrow can
+neither compare nor filter some of these, and a rewritten file would keep them: so rows get the types of tables.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Self
 from uuid import uuid4
 
 import pyarrow as pa
@@ -18,7 +17,7 @@ from pyarrow import types
 
 from penstock.errors import Error, StorageAway
 
-from .contract import DataFile, PartOf, Table
+from .contract import DataFile, Table
 from .routing import Partitioning, PartValues, Routing
 from .statistics import Statistics
 from .storage import Location, location, storage_of
@@ -29,45 +28,47 @@ _ROWS = 1 << 13
 def file_schema(source: Any) -> pa.Schema:
     """Return the columns of an open Parquet file."""
     schema = source.schema_arrow
-    return pa.schema([_plain_field(each) for each in schema], schema.metadata)
+    return pa.schema([plain_field(each) for each in schema], schema.metadata)
 
 
 def file_rows(source: Any, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
     """Yield the rows of an open Parquet file, or some of their columns, in bounded batches."""
     schema = file_schema(source)
     for batch in source.iter_batches(_ROWS, columns=None if columns is None else list(columns)):
-        arrays = [
-            column if column.type == schema.field(name).type else column.cast(schema.field(name).type)
-            for name, column in zip(batch.schema.names, batch.columns, strict=True)
-        ]
-        fields = [schema.field(name) for name in batch.schema.names]
-        yield pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields, schema.metadata))
+        yield batch.cast(pa.schema([schema.field(name) for name in batch.schema.names], schema.metadata))
 
 
-def _plain_field(field: pa.Field) -> pa.Field:
-    return field.with_type(_plain(field.type))
+def rows_of(files: Iterable[Location]) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of some Parquet files, in bounded batches."""
+    for file in files:
+        with storage_of(file).parquet(file) as source:
+            yield from file_rows(source)
 
 
-def _plain(kind: pa.DataType) -> pa.DataType:
-    """Return the type that a table has for an Arrow type."""
+def plain_field(field: pa.Field, *, nullable: bool = False) -> pa.Field:
+    """Return a field with the type that a table has; `nullable`, with all below, and without metadata, if asked."""
+    kind = _plain(field.type, nullable)
+    return pa.field(field.name, kind) if nullable else field.with_type(kind)
+
+
+def _plain(kind: pa.DataType, nullable: bool) -> pa.DataType:
     if types.is_string_view(kind) or types.is_large_string(kind):
         return pa.string()
     if types.is_binary_view(kind) or types.is_large_binary(kind):
         return pa.binary()
     if types.is_dictionary(kind):
-        return _plain(kind.value_type)
+        return _plain(kind.value_type, nullable)
     if types.is_map(kind):
-        return pa.map_(_plain_field(kind.key_field), _plain_field(kind.item_field), kind.keys_sorted)
+        item = plain_field(kind.item_field, nullable=nullable)
+        return pa.map_(plain_field(kind.key_field), item, kind.keys_sorted)
     if any(is_kind(kind) for is_kind in _LISTS):
-        return pa.list_(_plain_field(kind.value_field))
+        return pa.list_(plain_field(kind.value_field, nullable=nullable))
     if types.is_struct(kind):
-        return pa.struct([_plain_field(kind.field(number)) for number in range(kind.num_fields)])
+        return pa.struct([plain_field(kind.field(at), nullable=nullable) for at in range(kind.num_fields)])
     return kind
 
 
 _LISTS = (types.is_list, types.is_large_list, types.is_list_view, types.is_large_list_view)
-
-
 _GROUP_BYTES = 32 << 20  # rows gathered for one row group of a file
 _HELD_BYTES = 128 << 20  # rows gathered for all files of a task
 NO_PARTS = Partitioning()
@@ -81,7 +82,7 @@ class OpenFile:
         self._statistics = Statistics(schema)
         self._name = f"part-{uuid4()}.zstd.parquet"
         self._held: list[pa.RecordBatch] = []
-        self.held_bytes = self._rows = 0
+        self.held_bytes = self.rows = 0
         self._storage, self._path = storage_of(table), table / self._name
         self._sink = self._storage.begin(self._path)
         self._writer = pq.ParquetWriter(self._sink, schema, compression="zstd")
@@ -90,7 +91,7 @@ class OpenFile:
         """Add rows; they are written when there are enough for a row group."""
         self._held.append(batch)
         self.held_bytes += batch.nbytes
-        self._rows += batch.num_rows
+        self.rows += batch.num_rows
         self._statistics.add(batch)
         if self.held_bytes >= _GROUP_BYTES:
             self.flush()
@@ -109,15 +110,21 @@ class OpenFile:
         self._sink.close()
         self._storage.bring_to_disk(self._path)
         stats, size = self._statistics.encode(), self._path.stat().st_size
-        return DataFile(str(self.table), self._name, self._rows, size, stats, dict(self._part))
+        return DataFile(str(self.table), self._name, self.rows, size, stats, dict(self._part))
 
     def abandon(self) -> None:
         """Remove the file."""
-        with suppress(
-            OSError, ValueError, pa.ArrowException, Error
-        ):  # it may be the cause of the failure, or closed already
+        # It may be the cause of the failure, or closed already.
+        with suppress(OSError, ValueError, pa.ArrowException, Error):
             self._writer.close()
         self._storage.abandon(self._path, self._sink)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, failure: type[BaseException] | None, *_: object) -> None:
+        if failure is not None:
+            self.abandon()
 
 
 class FileWriter:
@@ -154,49 +161,50 @@ Goes = Callable[[pa.RecordBatch], pa.Array]  # from rows to a mask of those to r
 
 @dataclass
 class Rewritten:
-    """The files to add to a table, and those to remove; `rows`: how many rows are removed with them."""
+    """The files to add to a table, and those to remove; `rows`: how many rows are removed with them.
 
-    added: list[tuple[PartOf, DataFile]] = field(default_factory=list)
+    Filled within `with`, which leaves no new files behind after a failure.
+    """
+
+    added: list[DataFile] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
     rows: int = 0
 
-    def put(self, table: Table) -> None:
-        """Commit the new files in place of the old ones. Raises CommitFailedError."""
-        if self.removed:
-            table.replace(self.added, self.removed)
+    def __enter__(self) -> Self:
+        return self
 
-    def abandon(self) -> None:
-        """Remove the new files, before any commit was tried."""
-        self._remove(set())
+    def __exit__(self, failure: type[BaseException] | None, *_: object) -> None:
+        if failure is not None:
+            remove(self.added)
 
-    def take_back(self, table: Table) -> None:
+    @contextmanager
+    def committing(self, table: Table) -> Iterator[None]:
         """Remove the new files after a failed commit, unless it took effect after all, or may do so later."""
-        if not table.settles_late:
-            self._remove(type(table)(table.folder).file_names())
+        try:
+            yield
+        except BaseException:
+            if not table.settles_late:
+                remove(self.added, type(table)(table.folder).file_names())
+            raise
 
-    def _remove(self, held: set[str]) -> None:
-        for _, each in self.added:
-            if each.name not in held:
-                with suppress(OSError, StorageAway):
-                    (location(each.table) / each.name).unlink()
+
+def remove(files: Iterable[DataFile], held: Collection[str] = ()) -> None:
+    """Remove files but those that a table holds. A file that cannot be removed now is left to `vacuum`."""
+    for each in files:
+        if each.name not in held:
+            with suppress(OSError, StorageAway):
+                each.path.unlink()
 
 
 def without(table: Table, columns: Sequence[str], goes: Goes, *, dry_run: bool = False) -> Rewritten:
-    """Rewrite the files of a table that hold rows to remove, found by some columns; a dry run only counts.
-
-    Nothing is committed yet; if it fails, no files are left behind.
-    """
-    done = Rewritten()
-    try:
-        for part, name in table.files():
-            count, made = _file(table.folder, name, columns, goes, dry_run)
+    """Rewrite the files that hold rows to remove, found by some columns; no commit. A dry run only counts."""
+    with Rewritten() as done:
+        for each in table.files():
+            count, made = _file(table.folder, each.name, columns, goes, dry_run)
             if count:
                 done.rows += count
-                done.removed.append(name)
-                done.added += [(part, each) for each in made]
-    except BaseException:
-        done.abandon()
-        raise
+                done.removed.append(each.name)
+                done.added += [replace(file, part=each.part) for file in made]
     return done
 
 
@@ -206,7 +214,7 @@ def cleaned(file: DataFile, columns: Sequence[str], goes: Goes, *, several: bool
     Uses the column `topic` where the file has one; with `several` topics, rows without it stay.
     """
     path = location(file.table)
-    with storage_of(path).parquet(path / file.name) as source:
+    with storage_of(path).parquet(file.path) as source:
         names = source.schema_arrow.names
     if not set(columns) <= set(names) or (several and "topic" not in names):
         return [file]
@@ -214,7 +222,7 @@ def cleaned(file: DataFile, columns: Sequence[str], goes: Goes, *, several: bool
     count, made = _file(path, file.name, seen, goes, dry_run=False)
     if not count:
         return [file]
-    (path / file.name).unlink(missing_ok=True)
+    file.path.unlink(missing_ok=True)
     return [replace(each, part=file.part) for each in made]
 
 
@@ -224,14 +232,10 @@ def _file(path: Location, name: str, columns: Sequence[str], goes: Goes, dry_run
         count = sum(pc.sum(_mask(goes, batch)).as_py() or 0 for batch in file_rows(source, columns))
         if dry_run or count in (0, source.metadata.num_rows):
             return count, []
-        file = OpenFile(path, file_schema(source))
-        try:
+        with OpenFile(path, file_schema(source)) as file:
             for batch in file_rows(source):
                 file.add(batch.filter(pc.invert(_mask(goes, batch.select(list(columns))))))
             return count, [file.finish()]
-        except BaseException:
-            file.abandon()
-            raise
 
 
 def _mask(goes: Goes, batch: pa.RecordBatch) -> pa.Array:
@@ -240,10 +244,7 @@ def _mask(goes: Goes, batch: pa.RecordBatch) -> pa.Array:
 
 def fitting(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     """Return rows in the columns of the table; missing columns are NULL."""
-    if rows.schema.names == schema.names:
-        return rows.cast(schema)
-    columns = [
-        rows.column(each.name).cast(each.type) if each.name in rows.schema.names else pa.nulls(rows.num_rows, each.type)
-        for each in schema
-    ]
-    return pa.table(columns, schema=schema)
+    for each in schema:
+        if each.name not in rows.schema.names:
+            rows = rows.append_column(each, pa.nulls(rows.num_rows, each.type))
+    return rows.select(schema.names).cast(schema)

@@ -5,20 +5,18 @@ by position, so no list of erased keys is needed. Files with such rows are rewri
 past of each table is removed, even if it had no such rows, since an earlier run may have been interrupted:
 versions and snapshots before the last one, the files that only these point to, and their metadata, which
 holds the minimum and maximum of columns. Files that no version ever pointed to, as a crash leaves them, go if
-they are older than an age: a batch may be in flight, and its commit leaves such rows out (`erased_ahead.py`).
+they are older than an age: a batch may be in flight, and its commit leaves such rows out (`erasure_note.py`).
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-
-import numpy as np
 
 from penstock.errors import AnotherLog
 from penstock.log.contract import Log, OffsetRange, Topic
 from penstock.model.limits import ERASED
 
 from ..history import check_past, log_now
-from ..offsets import PLACE, Places, Range
+from ..offsets import PLACE, Places, Range, numbers_of
 from .contract import Table, past_of, until_committed
 from .data_files import without
 from .erasure_note import goes_at, places_ahead
@@ -49,8 +47,7 @@ class ErasedRows:
 def erase_in_tables(path: Location, log: Log, *, older_than_hours: int = 1, dry_run: bool = False) -> list[ErasedRows]:
     """Erase from the tables at a path the records that are erased in the log; a dry run only counts.
 
-    Safe while the pipeline runs, and safe to repeat. Raises AnotherLog, HistoryTakenBack, InvalidOption,
-    TableDamaged.
+    Safe while the pipeline runs, and safe to repeat. Raises AnotherLog, HistoryTakenBack, InvalidOption, TableDamaged.
     """
     existing_tables(path)
     lake, sources = Lake(path), _mine(path, log)
@@ -67,28 +64,26 @@ def erase_in_tables(path: Location, log: Log, *, older_than_hours: int = 1, dry_
         ahead = (places_ahead(each, erased[each.topic], {} if again else whole.ends(each)) for each in noted)
         note_erased(path, ahead)
     done = []
-    for table in _all_tables(path):  # the tables that exist when the note is written
+    # The tables that exist when the note is written, and those that a rebuild has set aside: these hold the same rows.
+    for table in (*Lake(path).tables, *map(table_at, old_tables(path))):
         where = table.folder
         if not is_table(where):
             done.append(ErasedRows(where.name, 0, 0, f"it is an old table that cannot be read; {_DROP}"))
             continue
         unplaced = _unplaced(table, needed, sources)
         if unplaced:
-            remedy = "make it again (penstock pipeline reset --rebuild), look at what only the old one has, then "
-            remedy += "drop that (the same with --drop-old)"
+            rebuild = "make it again (penstock pipeline reset --rebuild)"
+            remedy = f"{rebuild}, look at what only the old one has, then drop that (the same with --drop-old)"
             done.append(ErasedRows(where.name, 0, 0, f"{unplaced}; {remedy}"))
             continue
-        known = _known(table, lake, sources)
+        # It must keep naming these, even if an interrupted run has removed its past.
+        said = table.sources() or [replace(each, incarnation=None) for each in sources if table.is_fed_by(each)]
+        known = Unmoved(tuple(said), table.is_of_lake() or lake.has_mark())
         rows = _rows(where, erased, known, dry_run) if erased else 0
         files = 0 if dry_run else _purged(where, known, older_than_hours)
         done.append(ErasedRows(where.name, rows, files))
     left = [] if dry_run else unborn(path, older_than_hours, dry_run=False)
     return [*done, *(ErasedRows(each.table, 0, len(each.files)) for each in left)]
-
-
-def _all_tables(path: Location) -> list[Table]:
-    """Return the tables of a lake, and those that a rebuild has set aside: these hold the same rows."""
-    return [*Lake(path).tables, *(table_at(each) for each in old_tables(path))]
 
 
 def _whole(lake: Lake) -> Lake:
@@ -98,15 +93,10 @@ def _whole(lake: Lake) -> Lake:
 
 
 def _check_history(lake: Lake, log: Log, sources: Sequence[Source]) -> None:
-    """Refuse a log whose history has changed since it was read: rows' positions hold other records.
-
-    Raises HistoryTakenBack.
-    """
+    """Refuse a log whose history has changed: rows' positions hold other records. Raises HistoryTakenBack."""
     for source in sources:
-        topic = log.topic(source.topic)
-        known = [
-            each for each in lake.pasts(topic.name) if (each.log_id, each.topic_id) == (source.log_id, source.topic_id)
-        ]
+        topic, ours = log.topic(source.topic), (source.log_id, source.topic_id)
+        known = [each for each in lake.pasts(topic.name) if (each.log_id, each.topic_id) == ours]
         once = (past_of(each, replace(source, incarnation=None)) for each in lake.fed_by(source))
         for past in known or once:
             check_past(past, log_now(log, topic, past.places()))
@@ -125,13 +115,14 @@ def _unplaced(table: Table, needed: Sequence[str], sources: Sequence[Source]) ->
 
 
 def _mine(path: Location, log: Log) -> list[Source]:
-    """Return the topics of this log that feed the tables, once fed them, or are about to feed them.
-
-    Raises AnotherLog.
-    """
+    """Return the topics of this log that feed the tables, did, or are about to. Raises AnotherLog."""
     lake, (log_id, incarnation), reader = Lake(path), log.identity(), known_reader(path)
     known, topics = lake.sources(), log.topics()  # the mark knows a topic before any table has rows of it
-    ours = [(each.log_id, each.topic_id) for each in known] + _replayed(path)
+    ours = [(each.log_id, each.topic_id) for each in known]
+    replay = replayed(path)  # it has no hold on retention
+    if replay is not None:
+        batch = Range.from_json(replay.batch)
+        ours.append((batch.log_id, batch.topic_id))
     mine = [Source(log_id, each.name, each.id, each.partitions, incarnation) for each in topics]
     fed = [each for each in mine if (log_id, each.topic_id) in ours or lake.fed_by(each)]
     if ours and not fed:
@@ -142,49 +133,26 @@ def _mine(path: Location, log: Log) -> list[Source]:
     return found if found or any(not table.is_empty() for table in lake.tables) else mine
 
 
-def _replayed(path: Location) -> list[tuple[str, int]]:
-    """Return the topic that a replay fills the tables with, if any: a replay has no hold on retention."""
-    known = replayed(path)
-    if known is None:
-        return []
-    batch = Range.from_json(known.batch)
-    return [(batch.log_id, batch.topic_id)]
-
-
 def _erased(log: Log, topic: Topic) -> Places:
-    """Return the positions of a topic's erased records."""
     found = Places()
     for partition, (start, end) in log.all_bounds(topic).items():
         for low in range(start, end, _READ):
             part = OffsetRange(partition, low, min(end, low + _READ))
             entries = log.read_ranges(topic, [part], max_bytes=1, bare=True).entries
-            offsets = np.array([each.offset for each in entries if each.type == ERASED], np.int64)
-            if len(offsets):
-                found.add(np.full(len(offsets), partition, np.int64), offsets)
+            found.add(*numbers_of([each for each in entries if each.type == ERASED]))
     return found
 
 
-def _known(table: Table, lake: Lake, sources: Sequence[Source]) -> Unmoved:
-    """Return the topics that a table must keep naming, even if an interrupted run has removed its past."""
-    said = table.sources() or [replace(each, incarnation=None) for each in sources if table.is_fed_by(each)]
-    return Unmoved(tuple(said), table.is_of_lake() or lake.has_mark())
-
-
 def _rows(path: Location, erased: Mapping[str, Places], known: Unmoved, dry_run: bool) -> int:
-    """Rewrite the files of a table without the rows at some positions; return their number.
-
-    Commits in any case: that refuses a batch which has not seen the note of these positions.
-    """
+    """Rewrite the files of a table without the rows at some positions; return their number."""
 
     def rewrite() -> int:
         table = table_at(path)
-        done = without(table, _columns(table), goes_at(erased), dry_run=dry_run)
-        try:
-            if not dry_run:
+        columns = [*PLACE, "topic"] if table.has_columns(["topic"]) else PLACE
+        done = without(table, columns, goes_at(erased), dry_run=dry_run)
+        if not dry_run:  # also without such rows: the commit refuses a batch that has not seen the note of them
+            with done.committing(table):
                 table.replace(done.added, done.removed, known)
-        except BaseException:
-            done.take_back(table)
-            raise
         return done.rows
 
     return until_committed(rewrite)
@@ -193,17 +161,10 @@ def _rows(path: Location, erased: Mapping[str, Places], known: Unmoved, dry_run:
 def _purged(path: Location, known: Unmoved, older_than_hours: int) -> int:
     """Remove the past of a table, even while batches come in; return how many files were removed."""
 
-    def purge() -> int:
-        return len(table_at(path).purge(older_than_hours))
-
     def name() -> None:
         if not table_at(path).sources():  # the removed past held them
             table_at(path).replace((), (), known)
 
-    gone = until_committed(purge)
+    gone = until_committed(lambda: table_at(path).purge(older_than_hours))
     until_committed(name)
-    return gone
-
-
-def _columns(table: Table) -> list[str]:
-    return [*PLACE, "topic"] if table.has_columns(["topic"]) else [*PLACE]
+    return len(gone)

@@ -1,22 +1,21 @@
 """Keeps rows of erased records out of a table when their batch was read before the erasure.
 
-`pipeline erase` first records the erased positions that the tables do not hold yet (`lake_state.py`), then
-commits to each table. The commit of a batch reads the table, then the note; if it read the note too early,
-the format refuses it, since another commit came, and it reads both again (`committing.py`). So either a batch
+`pipeline erase` first records the erased positions that the tables do not hold yet (`state.py`), then commits
+to each table. The commit of a batch reads the table, then the note; if it read the note too early, the format
+refuses it, since another commit came, and it reads both again (`commit.py`). So either a batch
 is in the table when its rows are erased, or it leaves them out itself.
 
-A note applies to the one batch that begins where the tables ended then: batches follow one another, and later
-ones are read after the log has lost the records. So a note never hits other records, as after a restored
-backup, nor those of another incarnation.
+A note applies to the one batch that begins where the tables ended then: later ones are read after the log has lost the
+records. So a note never hits other records, as after a restored backup, nor those of another incarnation.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..offsets import PLACE, Ends, Piece, Places, Range
+from ..offsets import PLACE, Ends, Piece, Places, Range, numbers_in
 from .contract import DataFile
 from .data_files import Goes, cleaned
 from .identity import BatchIdentity, ByOffsets, Source
@@ -25,10 +24,7 @@ from .storage import Location
 
 
 def places_ahead(source: Source, erased: Places, ends: Ends) -> ErasedPlaces:
-    """Return the erased positions of a topic that come after the ends of its tables.
-
-    No ends: the topic has fed no table yet, and its first batch may begin anywhere.
-    """
+    """Return the erased positions after the ends of the tables; without ends, the first batch may begin anywhere."""
     ahead = [Piece(p, max(start, ends.get(p, 0)), end) for p, start, end in erased.runs() if end > ends.get(p, 0)]
     begins = {piece.partition: ends.get(piece.partition, 0) for piece in ahead} if ends else {}
     return ErasedPlaces(source.log_id, source.topic_id, source.incarnation, begins, tuple(ahead))
@@ -67,19 +63,12 @@ def goes_at(gone: Mapping[str, Places]) -> Goes:
     """Return a function that finds the rows at some positions; rows without a topic are of the only one."""
 
     def goes(rows: pa.RecordBatch) -> pa.Array:
-        masks = list(_masks(rows, gone))
-        mask = masks[0]
-        for other in masks[1:]:
-            mask = pc.or_(mask, other)
-        return mask
+        found, where = np.zeros(rows.num_rows, np.bool_), numbers_in(rows)
+        for topic, places in gone.items():
+            there = places.has(*where)
+            if "topic" in rows.schema.names:
+                there &= pc.equal(rows.column("topic"), topic).fill_null(False).to_numpy(zero_copy_only=False)
+            found |= there
+        return pa.array(found)
 
     return goes
-
-
-def _masks(rows: pa.RecordBatch, gone: Mapping[str, Places]) -> Iterator[pa.Array]:
-    where = [pc.fill_null(rows.column(name), -1).cast(pa.int64()) for name in PLACE]
-    partitions, offsets = (each.to_numpy(zero_copy_only=False) for each in where)
-    for topic, places in gone.items():
-        there = pa.array(places.has(partitions, offsets))
-        named = "topic" in rows.schema.names
-        yield pc.and_(there, pc.fill_null(pc.equal(rows.column("topic"), topic), False)) if named else there

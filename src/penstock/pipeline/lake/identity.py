@@ -18,7 +18,7 @@ from typing import Protocol
 from penstock.errors import AnotherLog, BatchDiffers, InvalidOption, RangesDiffer, StateWithoutPast, WriteOutOfOrder
 
 from ..checkpoint import MicroBatch
-from ..offsets import Ends, Piece, Range
+from ..offsets import Range
 
 Transactions = list[tuple[str, int]]
 
@@ -94,13 +94,13 @@ def name_application(topic: str) -> str:
 
 
 def name_version(log_id: str, topic_id: int) -> int:
-    """Return a hash of a log's topic, of 63 bits, as a Delta table can keep."""
-    return int.from_bytes(sha256(f"{log_id}/{topic_id}".encode()).digest()[:8], "big") >> 1
+    """Return a hash of a log's topic."""
+    return _version(f"{log_id}/{topic_id}")
 
 
-def content_version(content: str) -> int | None:
-    """Return a hash of the content of a batch; None if the content is unknown."""
-    return int.from_bytes(sha256(content.encode()).digest()[:8], "big") >> 1 if content else None
+def _version(text: str) -> int:
+    """Return a hash of 63 bits, as a Delta table can keep."""
+    return int.from_bytes(sha256(text.encode()).digest()[:8], "big") >> 1
 
 
 def check_name(keeper: str, lake: str, table: Known, source: Source, batch: Sequence[Source]) -> None:
@@ -121,10 +121,9 @@ def check_name(keeper: str, lake: str, table: Known, source: Source, batch: Sequ
 
 @dataclass(frozen=True, slots=True)
 class ByOffsets(BatchIdentity):
-    """A batch that is a function of its ranges.
+    """A batch that is a function of its ranges. `of_lake`: for a table that is one of several.
 
-    `of_lake`: for a table that is one of several. A batch without rows for it does not commit to it, so it
-    may be behind; the lake's mark then checks that the batch begins where the last one ended.
+    A batch without rows for it does not commit to it, so it may be behind; the lake's mark then checks the order.
     """
 
     ranges: tuple[Range, ...]
@@ -158,18 +157,14 @@ class ByOffsets(BatchIdentity):
             check_name(f"table {table.path}", lake, table, source_of(batch), self.sources())
         since = 0 if known else None  # for a partition added when the topic grew
         ends = {piece.partition: _reached(table, batch, piece.partition, since) for piece in pieces}
-        if all(end is None for end in ends.values()) or all(
-            self._may_follow(ends[piece.partition], piece) for piece in pieces
-        ):
+        found = [(ends[piece.partition], piece.start) for piece in pieces]
+        if all(end is None or (self.of_lake and end <= start) for end, start in found):
+            return False
+        if not self.of_lake and all(end == start for end, start in found):
             return False
         if all(ends[piece.partition] == piece.end for piece in pieces):
             return True
         raise RangesDiffer(table.path, "; ".join(_differences(batch, ends)))
-
-    def _may_follow(self, end: int | None, piece: Piece) -> bool:
-        if self.of_lake:
-            return end is None or end <= piece.start
-        return end == piece.start
 
     def _ends(self, table: Known, batch: Range) -> Iterator[tuple[str, int]]:
         moved = [piece.partition for piece in batch.pieces()]
@@ -188,10 +183,9 @@ class ByOffsets(BatchIdentity):
 
 @dataclass(frozen=True, slots=True)
 class ByEpoch(BatchIdentity):
-    """A batch identified by its query or application and its number.
+    """A batch identified by its query or application and its number. `content`: a hash of its input, where known.
 
-    `content`: a hash of its input, where that is known; the table keeps that of the last batch. `continues`:
-    the numbers are those of one streaming query, which must have begun with an empty table.
+    `continues`: the numbers are those of one streaming query, which must have begun with an empty table.
     """
 
     name: str
@@ -211,7 +205,7 @@ class ByEpoch(BatchIdentity):
             return False
         if self.epoch < last and not self.continues:
             raise WriteOutOfOrder(self.name, self.epoch, last, follows=False)
-        held, ours = table.version_of(self._content_application), content_version(self.content)
+        held, ours = table.version_of(self._content_application), self._content_version
         if self.epoch < last or ours not in (None, held):
             whose = f"query {self.name}" if self.continues else f"application {self.name}"
             raise BatchDiffers(table.path, whose, (last, held), (self.epoch, ours))
@@ -219,9 +213,13 @@ class ByEpoch(BatchIdentity):
 
     def transactions(self, table: Known) -> Transactions:
         """Return the batch's number, and the hash of its content."""
-        content = content_version(self.content)
+        content = self._content_version
         kept = [] if content is None else [(self._content_application, content)]
         return [(self._application, self.epoch), *kept]
+
+    @property
+    def _content_version(self) -> int | None:
+        return _version(self.content) if self.content else None
 
     @property
     def _application(self) -> str:
@@ -284,25 +282,7 @@ def _differences(batch: Range, ends: dict[int, int | None], at_most: int = 4) ->
     wrong = wrong or batch.pieces()  # some partitions hold the batch and others do not
     for piece in wrong[:at_most]:
         end = ends[piece.partition]
-        yield (
-            f"{batch.topic}[{piece.partition}] is there up to {'nothing' if end is None else end}, "
-            f"the batch brings {piece.start} to before {piece.end}"
-        )
+        there = f"{batch.topic}[{piece.partition}] is there up to {'nothing' if end is None else end}"
+        yield f"{there}, the batch brings {piece.start} to before {piece.end}"
     if len(wrong) > at_most:
         yield f"and {len(wrong) - at_most} more partitions"
-
-
-def ends_in(table: Known, log_id: str, topic_id: int, partitions: int) -> Ends | None:
-    """Return where a table ends in each partition of a topic; None if the topic has not fed it.
-
-    A partition that it does not know was added later, and begins at 0.
-    """
-    if table.version_of(application(log_id, topic_id, 0)) is None:
-        return None
-    return {p: table.version_of(application(log_id, topic_id, p)) or 0 for p in range(partitions)}
-
-
-def marks_in(table: Known, log_id: str, topic_id: int, ends: Ends) -> dict[int, int]:
-    """Return a table's marks of the last record of each partition, as far as it has them."""
-    found = {p: table.version_of(mark_application(log_id, topic_id, p)) for p, end in ends.items() if end}
-    return {partition: mark for partition, mark in found.items() if mark is not None}

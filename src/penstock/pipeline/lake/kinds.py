@@ -1,10 +1,8 @@
 """Chooses the kind of table for a folder: Iceberg where a catalog is named beside it, else Delta."""
 
-from collections.abc import Mapping, Sequence
-
 import pyarrow as pa
 
-from .contract import Table
+from .contract import NO_TEXTS, Table, Texts, Titles
 from .delta.table import LakeTable
 from .paths import catalog_root, is_delta
 from .storage import Location
@@ -17,11 +15,9 @@ def table_at(path: Location) -> Table:
     return kind_of(path)(path)
 
 
-def opened(
-    path: Location, schema: pa.Schema, configuration: Mapping[str, str] | None = None, partition_by: Sequence[str] = ()
-) -> Table:
+def opened(path: Location, schema: pa.Schema, properties: Texts = NO_TEXTS, partition_by: Titles = ()) -> Table:
     """Return the table at a path, made with these columns if there is none."""
-    return kind_of(path).opened(path, schema, configuration, partition_by)
+    return kind_of(path).opened(path, schema, properties, partition_by)
 
 
 def kind_of(path: Location) -> type[Table]:

@@ -4,11 +4,11 @@ The mark is a small Delta table without rows (`_penstock/mark`), whose transacti
 source partition. A batch is committed to the tables that it has rows for; then the mark moves. So for a batch
 [start, end): the mark is at `start` and a table at or before it → commit; the table is at `end` → it has the
 batch already; anything else is an error. A crash leaves the mark behind some tables, never ahead of one.
-
 A pipeline into one table needs no mark: that table's own end moves with every batch.
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 
@@ -20,7 +20,7 @@ from penstock.errors import MarkMissing, PipelineFailed
 
 from ..history import Past
 from ..offsets import Ends, Range
-from .commit import Committing, TablePart, check_part, check_seen, commit, discard
+from .commit import AppendFiles, TablePart, check_part, check_seen, commit, discard
 from .contract import Table, pasts_of
 from .delta.table import LakeTable
 from .identity import ByOffsets, Source, check_name, source_of
@@ -56,8 +56,12 @@ class Lake:
 
     def check_mark(self) -> None:
         """Refuse a lake whose mark is missing. Raises MarkMissing."""
-        if not self.has_mark() and any(table.is_of_lake() for table in self.tables):
+        if self.has_lost_mark():
             raise MarkMissing(str(self.root))
+
+    def has_lost_mark(self) -> bool:
+        """Return whether tables are, or the one here is, of a lake whose mark is missing."""
+        return not self.has_mark() and any(table.is_of_lake() for table in self.tables)
 
     def has_mark(self) -> bool:
         """Return whether the lake has a mark."""
@@ -81,17 +85,14 @@ class Lake:
         return {p: min(each.get(p, 0) for each in ends) for p in (ends[0] if ends else ())}
 
     def pasts(self, topic: str) -> list[Past]:
-        """Return the lake's knowledge of each log that has fed it a topic of this name.
-
-        That of the mark, and of tables ahead of it: those of an interrupted batch.
-        """
+        """Return what the mark, and tables ahead of it by an interrupted batch, know of the logs of a topic."""
         if not self.has_mark():
             return [past for table in self.tables for past in pasts_of(table, topic)]
         marked = pasts_of(LakeTable(self._mark), topic)
         ahead = (_ahead(past, table) for past in marked for table in self.tables)
         return marked + [past for past in ahead if past is not None]
 
-    def commit(self, parts: Sequence[TablePart], identity: ByOffsets, committing: Committing) -> None:
+    def commit(self, parts: Sequence[TablePart], identity: ByOffsets, committing: AppendFiles) -> None:
         """Commit a batch to the tables that it has rows for, then move the mark, unless it is there already.
 
         Raises AnotherLog, RangesDiffer, TableDiffers, FilesUnseen, MarkMissing.
@@ -119,34 +120,30 @@ class Lake:
             LakeTable(self._mark).declare(source, cuts, marks)
 
     def _marked(self, identity: ByOffsets) -> LakeTable:
-        """Return the mark, made if missing. It knows a topic before the lake's first commit to a table."""
+        """Return the mark, made if missing. It knows a topic before the lake's first commit to a table.
+
+        Raises AnotherLog for a topic if another one of the same name has fed the lake.
+        """
         self.check_mark()
         mark = LakeTable.opened(self._mark, _SCHEMA, _CONFIGURATION)
         new = [each for each in identity.ranges if each.pieces() and not mark.is_fed_by(source_of(each))]
-        for batch in new:
-            self._check_name(mark, source_of(batch), identity)  # before the mark records any of them
+        for source in map(source_of, new):  # before the mark records any of them
+            for table in (mark, *(each for each in self.tables if not each.is_fed_by(source))):
+                check_name(f"lake {self.root}", str(self.root), table, source, identity.sources())
         for batch in new:
             source = source_of(batch)
-            ends, marks = _begun(batch, source, self.fed_by(source))
-            mark.declare(source, ends, marks)
+            mark.declare(source, *_begun(batch, source, self.fed_by(source)))
             mark = LakeTable(self._mark)
         return mark
 
-    def _check_name(self, mark: LakeTable, source: Source, identity: ByOffsets) -> None:
-        """Refuse a topic if another one of the same name has fed the lake. Raises AnotherLog."""
-        for table in (mark, *(each for each in self.tables if not each.is_fed_by(source))):
-            check_name(f"lake {self.root}", str(self.root), table, source, identity.sources())
-
     def _move(self, mark: LakeTable, identity: ByOffsets) -> None:
         for _ in range(_TRIES):
-            try:
-                mark.append((), identity)
-            except CommitFailedError:
-                mark = LakeTable(self._mark)
-                if identity.is_in(mark):
-                    return
-            else:
+            if identity.is_in(mark):
                 return
+            with suppress(CommitFailedError):
+                mark.replace((), (), identity)
+                return
+            mark = LakeTable(self._mark)
         raise PipelineFailed(f"the mark of lake {self.root} was changed by others {_TRIES} times")
 
 

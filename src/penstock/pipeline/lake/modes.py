@@ -12,52 +12,32 @@ from penstock.model.event_types import EventTypes
 
 from ..columns import TIMES
 from .broken_rows import HeldRows, rules_in, with_broken
-from .routing import REASON, REJECTED, TABLE, Layout, Partitioning
+from .routing import BUCKET, DELETED, REASON, REJECTED, TABLE, Layout, Partitioning
 from .rules import encoded
 from .storage import Location
 from .typed.lake import TypedLake, raw_name
-from .upsert import BUCKET, BUCKETS, DELETED
+from .upsert import BUCKETS
 
 RECORD_KEY = ("key",)
 NO_KEY = "the record has no key, so it cannot be upserted"
 
 
-def with_bucket(frame: DataFrame, key: Sequence[str]) -> DataFrame:
+def _with_bucket(frame: DataFrame, key: Sequence[str]) -> DataFrame:
     """Return the rows of a pipeline with a bucket and the column `deleted`. Raises InvalidOption.
 
-    A row deletes its key if its own column `deleted` says so; without one, if it has a column `value`, as
-    records have, and that is NULL.
+    A row deletes its key if its own column `deleted` says so; without one, if it has a `value` that is NULL.
     """
     for name in key:
         if name not in frame.columns:
             raise InvalidOption("key", name, f"one of the columns {', '.join(frame.columns)}")
-    return frame.withColumn(DELETED, _deletes(frame)).withColumn(BUCKET, _bucket(key))
-
-
-def raw_rows(events: DataFrame) -> DataFrame:
-    """Return the records of a topic, each with its table: that of its type, or of the topic.
-
-    Records without a key are rejected.
-    """
-    reason = F.when(F.col("key").isNull(), NO_KEY)
-    name = raw_name()
-    table = F.when(name == REJECTED, f"~{REJECTED}").otherwise(name)
-    return events.withColumns({TABLE: F.when(reason.isNotNull(), REJECTED).otherwise(table), REASON: reason})
-
-
-def by_record_key(rows: DataFrame) -> DataFrame:
-    """Return rows of a lake with their buckets, for an upsert by the record's key."""
-    return rows.withColumn(BUCKET, _bucket(RECORD_KEY))
+    deletes = F.col("value").isNull() if "value" in frame.columns else F.lit(False)
+    if DELETED in frame.columns:
+        deletes = F.coalesce(F.col(DELETED), F.lit(False))
+    return frame.withColumn(DELETED, deletes).withColumn(BUCKET, _bucket(key))
 
 
 def _bucket(key: Sequence[str]) -> Column:
     return F.pmod(F.xxhash64(*[F.col(f"`{name}`") for name in key]), F.lit(BUCKETS)).cast("int")
-
-
-def _deletes(frame: DataFrame) -> Column:
-    if DELETED in frame.columns:
-        return F.coalesce(F.col(DELETED), F.lit(False))
-    return F.col("value").isNull() if "value" in frame.columns else F.lit(False)
 
 
 APPEND, UPSERT, COMPLETE = "append", "upsert", "complete"
@@ -97,10 +77,7 @@ def check_lake(mode: Mode, partition_by: str | None = None) -> TypedLake | None:
 
 
 def lake_rows(events: DataFrame, mode: Mode, root: Location) -> tuple[DataFrame, dict[str, str]]:
-    """Return the rows of a lake at a path, and the options of its sink.
-
-    Raises InvalidOption, NoColumns, TableAsksMore.
-    """
+    """Return the rows of a lake, and the options of its sink. Raises InvalidOption, NoColumns, TableAsksMore."""
     typed, held = check_lake(mode), _held(root, mode)
     rules = {"rules": encoded(held.planned)}
     if mode.name == APPEND and typed is None:
@@ -110,24 +87,25 @@ def lake_rows(events: DataFrame, mode: Mode, root: Location) -> tuple[DataFrame,
     if typed:
         rows, layout = typed.rows(events, held, NO_KEY if mode.upserts else None)
     else:
+        reason = F.when(F.col("key").isNull(), NO_KEY)
+        table = F.when(raw_name() == REJECTED, f"~{REJECTED}").otherwise(raw_name())
+        table = F.when(reason.isNotNull(), REJECTED).otherwise(table)
         deleted = {DELETED: F.col("value").isNull()}
-        rows, layout = with_broken(raw_rows(events), held, F.col(TABLE), others=deleted), Layout({})
+        rows = events.withColumns({TABLE: table, REASON: reason})
+        rows, layout = with_broken(rows, held, F.col(TABLE), others=deleted), Layout({})
     options = rules | {"layout": msgspec.json.encode(layout).decode()}
     if not mode.upserts:
         return rows, options
-    return by_record_key(rows), options | upsert_options(mode, RECORD_KEY)
+    return rows.withColumn(BUCKET, _bucket(RECORD_KEY)), options | _upsert_options(mode, RECORD_KEY)
 
 
 def function_rows(made: DataFrame, mode: Mode, root: Location) -> tuple[DataFrame, dict[str, str]]:
-    """Return the rows of a user's pipeline, and the options of its sink.
-
-    Raises InvalidOption, TableAsksMore.
-    """
+    """Return the rows of a user's pipeline, and the options of its sink. Raises InvalidOption, TableAsksMore."""
     held, options = _held(root, mode), dict[str, str]()
     if mode.upserts:
         if not mode.key:
             raise InvalidOption("key", "", "given for an upsert: the columns that tell rows apart")
-        made, options = with_bucket(made, mode.key), upsert_options(mode, mode.key)
+        made, options = _with_bucket(made, mode.key), _upsert_options(mode, mode.key)
     return with_broken(made, held), options | {"rules": encoded(held.planned)}
 
 
@@ -135,8 +113,7 @@ def _held(root: Location, mode: Mode) -> HeldRows:
     return HeldRows(root, rules_in(root, rewrites=mode.upserts))
 
 
-def upsert_options(mode: Mode, key: Sequence[str]) -> dict[str, str]:
-    """Return the options of a sink that upserts."""
+def _upsert_options(mode: Mode, key: Sequence[str]) -> dict[str, str]:
     return {
         "mode": UPSERT,
         "key": "/".join(key),

@@ -5,14 +5,13 @@
 | `LAKE/a`                      | `LAKE/_old.a`, the next one `LAKE/_old.a.2` |
 | `FOLDER`, which is one itself | `FOLDER/_old`, the next one `FOLDER/_old.2` |
 
-Files are linked or copied first, and only then removed from the old folder: a crash leaves them in at least
-one of the two, and the next try goes on. A Delta table can be moved with its folder. An Iceberg table names
-its files by absolute addresses, so the catalog gets a table of the new name with the same rows; earlier
-snapshots are lost. Of an unreadable table all files are kept, as files. Before a table is rebuilt or dropped,
-its rows that exist nowhere else are counted.
+Files are linked or copied first, and only then removed from the old folder: a crash leaves them in at least one of the
+two, and the next try goes on. A Delta table can be moved with its folder. An Iceberg table names its files by absolute
+addresses, so the catalog gets a table of the new name with the same rows; earlier snapshots are lost. Of an unreadable
+table all files are kept, as files. Before a table is rebuilt or dropped, its rows that exist nowhere else are counted.
 """
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,12 +21,11 @@ from deltalake.exceptions import DeltaError
 from penstock.errors import Error
 from penstock.log.contract import LogIdentity
 
-from ..offsets import PLACE, Numbers, Places
+from ..offsets import PLACE, Numbers, Places, numbers_in
 from ..source.view import Heads
-from .contract import DataFile, PartOf, Table
-from .identity import Source
+from .contract import DataFile, Table
 from .kinds import opened, table_at
-from .paths import CATALOG, CATALOG_DATABASE, CONTROL, OLD, catalog_root, is_delta, is_table, tables_in
+from .paths import CATALOG, CATALOG_DATABASE, CONTROL, OLD, below, catalog_root, is_delta, is_table, tables_in
 from .routing import ITSELF
 from .storage import Location, asks_storage, storage_of
 
@@ -70,7 +68,10 @@ def set_aside(root: Location, table: str, aside: str) -> bool:
 def keep_copy(root: Location, table: str, aside: str) -> bool:
     """Copy a table to a folder beside it; return whether it has files."""
     source, target = _place(root, table), root / aside
-    found = {_below(each, source): each for each in _files(source)}
+    files = storage_of(source).files_below(source) if source.is_dir() else ()
+    found = {below(each, source): each for each in files}
+    # Neither our own state in the same folder, nor an older table.
+    found = {name: each for name, each in found.items() if not _is_beside(name.partition("/")[0])}
     if found and _is_iceberg(source):
         _keep_iceberg(source, target, found)
     elif found:
@@ -115,23 +116,11 @@ def forget_catalog(root: Location) -> None:
     """Allow the next run another format or catalog, if there are no tables, old or new."""
     if not tables_in(root) and not old_tables(root):
         for each in (root / CONTROL / CATALOG, root / CONTROL / CATALOG_DATABASE):
-            if each.is_file():
-                each.unlink()
-
-
-def _files(source: Location) -> Iterator[Location]:
-    """Yield all files of a table: not our own state in the same folder, and no older table."""
-    for each in storage_of(source).files_below(source) if source.is_dir() else ():
-        if not _is_beside(_below(each, source).partition("/")[0]):
-            yield each
+            each.unlink(missing_ok=True)
 
 
 def _is_beside(name: str) -> bool:
     return name == CONTROL or is_old(name)
-
-
-def _below(file: Location, folder: Location) -> str:
-    return str(file).removeprefix(f"{folder}/")
 
 
 def _copy(found: dict[str, Location], target: Location, names: Collection[str]) -> None:
@@ -153,12 +142,7 @@ def _keep_iceberg(source: Location, target: Location, found: dict[str, Location]
     said = {name: each for name, each in table.configuration().items() if name != _NAME_MAPPING}
     made = opened(target, table.arrow_schema(), said, table.partition_columns())
     if names and made.is_empty():
-        _add(made, names)
-
-
-def _add(table: Table, names: Collection[str]) -> None:
-    files: list[tuple[PartOf, DataFile]] = [({}, DataFile(table.path, name, 0, 0, "")) for name in names]
-    table.replace(files, ())
+        made.replace([DataFile(made.path, name, 0, 0, "") for name in names], ())
 
 
 _Gone = Callable[[Numbers, Numbers], npt.NDArray[np.bool_]]
@@ -183,8 +167,7 @@ def not_in_log(table: Table, heads: Heads, log: LogIdentity) -> RowsLeft:
 
     A topic compacted by key may have lost more: only the bounds of its partitions are compared.
     """
-    mine = any((each.log_id, each.topic_id) == (log.id, heads.topic.id) for each in table.sources())
-    bounds = {p: each for p, each in heads.bounds.items() if mine}
+    bounds = heads.bounds if (log.id, heads.topic.id) in _topics(table) else {}
 
     def gone(partitions: Numbers, offsets: Numbers) -> npt.NDArray[np.bool_]:
         held = np.zeros(len(offsets), np.bool_)
@@ -197,30 +180,20 @@ def not_in_log(table: Table, heads: Heads, log: LogIdentity) -> RowsLeft:
 
 def not_in_lake(table: Table, root: Location) -> RowsLeft:
     """Count the rows of a table whose positions no table of a lake has."""
-    others, places = [table_at(each) for each in tables_in(root)], Places()
-    for other in others:
-        if _topics(other.sources()) & _topics(table.sources()) and other.has_columns(PLACE):
-            for partitions, offsets in _places(other):
-                places.add(partitions, offsets)
+    places = Places()
+    for other in map(table_at, tables_in(root)):
+        if _topics(other) & _topics(table) and other.has_columns(PLACE):
+            for batch in other.batches(PLACE):
+                places.add(*numbers_in(batch))
     return _counted(table, lambda partitions, offsets: ~places.has(partitions, offsets))
 
 
-def _topics(sources: list[Source]) -> set[tuple[str, int]]:
-    return {(each.log_id, each.topic_id) for each in sources}
+def _topics(table: Table) -> set[tuple[str, int]]:
+    return {(each.log_id, each.topic_id) for each in table.sources()}
 
 
 def _counted(table: Table, gone: _Gone) -> RowsLeft:
     if not table.has_columns(PLACE) or not table.sources():
         return RowsLeft(table.size().rows, None)
-    found = [(len(offsets), int(gone(partitions, offsets).sum())) for partitions, offsets in _places(table)]
+    found = [(batch.num_rows, int(gone(*numbers_in(batch)).sum())) for batch in table.batches(PLACE)]
     return RowsLeft(sum(rows for rows, _ in found), sum(lost for _, lost in found))
-
-
-def _places(table: Table) -> list[tuple[Numbers, Numbers]]:
-    return [
-        (
-            batch.column(0).to_numpy(zero_copy_only=False).astype(np.int64),
-            batch.column(1).to_numpy(zero_copy_only=False).astype(np.int64),
-        )
-        for batch in table.batches(PLACE)
-    ]

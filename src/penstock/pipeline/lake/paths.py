@@ -16,7 +16,7 @@ from .storage import Location, located, storage_of
 CONTROL = "_penstock"  # beside the data: Delta ignores names that begin with _
 CATALOG = "catalog.json"  # in CONTROL of a lake of Iceberg tables: the catalog that they are registered in
 CATALOG_DATABASE = "catalog.db"
-OLD = "_old"  # prefix of tables that a rebuild has set aside (`set_aside.py`)
+OLD = "_old"  # prefix of tables that a rebuild has set aside (`old_tables.py`)
 _DELTA_LOG, _LAST_CHECKPOINT = "_delta_log", "_last_checkpoint"
 _COMMIT = re.compile(r"\d{20}(\.json|\.checkpoint\..*parquet)")
 _LONGEST = 180
@@ -32,10 +32,7 @@ def local_path(option: str, given: str) -> Path:
 
 
 def table_path(option: str, given: str) -> Location:
-    """Return the location of a table or lake. Raises InvalidOption for a file, or a path readers cannot open.
-
-    In an object store: also BucketMissing, StorageRefused, StorageAway.
-    """
+    """Return the location of a table or lake. Raises InvalidOption, BucketMissing, StorageRefused, StorageAway."""
     path = located(option, given)
     if "%" in str(path):
         raise InvalidOption(option, given, "a path without %, which readers of Delta tables decode")
@@ -100,6 +97,11 @@ def catalog_root(path: Location) -> Location | None:
     with suppress(PermissionError, StorageRefused):  # a reader of the table alone may not see its lake
         return path.parent if (path.parent / CONTROL / CATALOG).is_file() else None
     return None
+
+
+def below(file: Location, folder: Location) -> str:
+    """Return the path of a file below a folder."""
+    return str(file).removeprefix(f"{folder}/")
 
 
 def rebuild_command(table: Location) -> str:

@@ -1,28 +1,27 @@
 """Going on after the log's history was rewound: cuts tables back to where they and the log still agree.
 
 The rows from there on are not in the log any more, and are removed; a copy of each table that is cut stays
-beside it until it is dropped (`set_aside.py`). The next run reads the log's records from there. This compares
+beside it until it is dropped (`old_tables.py`). The next run reads the log's records from there. This compares
 all rows, but keeps those that retention has long deleted from the log; a rebuild would lose them.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from penstock.errors import AnotherLog, InvalidOption
 from penstock.log.contract import Log, Position, Topic
 
 from ..history import mark_of
-from ..offsets import PLACE, Ends, Piece, describe_pieces
-from .contract import Table, declared
+from ..offsets import PLACE, Ends, Piece, describe_pieces, numbers_in
+from .contract import Table
 from .data_files import Rewritten, without
 from .identity import Source
 from .lake import Lake
 from .old_tables import aside_for, keep_copy
 from .reconcile.compare import Compared
-from .reconcile.figures import sources
 from .routing import ITSELF
 from .state import reset
 from .storage import Location, asks_storage
@@ -43,12 +42,9 @@ class CutBack:
 
 @asks_storage
 def cut_back(path: Location, log: Log, topic: Topic) -> CutBack:
-    """Cut a lake back to where it agrees with the log, and remove its checkpoint.
-
-    It may be interrupted and called again. Raises AnotherLog, InvalidOption, TableDamaged.
-    """
+    """Cut a lake back to where the log agrees; safe to repeat. Raises AnotherLog, InvalidOption, TableDamaged."""
     identity = log.identity()
-    known = [each for each in sources(path) if each.topic == topic.name]
+    known = [each for each in Lake(path).sources() if each.topic == topic.name]
     mine = [each for each in known if (each.log_id, each.topic_id) == (identity.id, topic.id)]
     if known and not mine:
         raise AnotherLog(f"{path}", f"log {known[0].log_id}", f"log {identity.id}")
@@ -58,11 +54,8 @@ def cut_back(path: Location, log: Log, topic: Topic) -> CutBack:
         compared = [Compared.of(path, source, log, topic, values=each) for each in (True, False)]
         lake = Lake(path)
         if sum(len(each.tables) for each in compared) < len(lake.fed_by(source)):
-            raise InvalidOption(
-                "--from-table",
-                str(path),
-                "a lake whose tables have the columns of the source; use --rebuild, which keeps the old ones",
-            )
+            wanted = "a lake whose tables have the columns of the source; use --rebuild, which keeps the old ones"
+            raise InvalidOption("--from-table", str(path), wanted)
         rows += _cut(lake, compared, replace(source, incarnation=identity.incarnation), places)
     if not mine:
         raise InvalidOption("--from-table", str(path), f"a lake that holds topic {topic.name}")
@@ -92,26 +85,19 @@ def _cut(lake: Lake, compared: Sequence[Compared], source: Source, places: list[
 
 
 def cut_table(table: Table, source: Source, cuts: Ends, marks: Mapping[int, int]) -> int:
-    """Move the ends of a table back, and remove the rows from there on, in one commit; return how many.
-
-    The table takes the source's incarnation. Raises CommitFailedError.
-    """
+    """Move a table's ends back, and remove the rows beyond, in one commit; count them. Raises CommitFailedError."""
     ends = table.ends(source)
     beyond = {p: cut for p, cut in cuts.items() if cut < ends.get(p, 0)}
 
     def goes(rows: pa.RecordBatch) -> pa.Array:
-        gone = pa.array([False] * rows.num_rows)
+        (partitions, offsets), gone = numbers_in(rows), np.zeros(rows.num_rows, np.bool_)
         for partition, cut in beyond.items():
-            mine = pc.equal(rows.column("partition"), partition)
-            gone = pc.or_kleene(gone, pc.and_kleene(mine, pc.greater_equal(rows.column("offset"), cut)))
-        return gone
+            gone |= (partitions == partition) & (offsets >= cut)
+        return pa.array(gone)
 
     done = without(table, PLACE, goes) if beyond else Rewritten()
-    try:
-        table.commit(done.added, done.removed, *declared(source, cuts, marks))
-    except BaseException:
-        done.take_back(table)
-        raise
+    with done.committing(table):
+        table.declare(source, cuts, marks, done.added, done.removed)
     return done.rows
 
 
@@ -120,13 +106,9 @@ def _check_upserts(lake: Lake, tables: Sequence[Table], source: Source, parted: 
     for table in tables:
         ahead = any(parted.get(p, end) < end for p, end in table.ends(source).items())
         if ahead and KEY_PROPERTY in table.configuration():
-            raise InvalidOption(
-                "--from-table",
-                str(lake.root),
-                "a lake that rows are appended to: in tables of upserts lost records have replaced others, "
-                "which no table holds any more; use --rebuild, which makes them from what the log holds and "
-                "keeps the old ones",
-            )
+            remedy = "use --rebuild, which makes them from what the log holds and keeps the old ones"
+            why = "in tables of upserts lost records have replaced others, which no table holds any more"
+            raise InvalidOption("--from-table", str(lake.root), f"a lake that rows are appended to: {why}; {remedy}")
 
 
 def _marks(compared: Compared, cuts: Ends) -> dict[int, int]:

@@ -3,9 +3,8 @@
 One routing serves a whole query: several tables are filled in one pass over its rows. To send rows elsewhere,
 or with other columns, implement `Routing` and let `routing_of` choose it by an option of the sink.
 
-Tables may be partitioned by the year, month, day or hour of a column: readers of some days then open only the
-files of these days. The partition is a column of its own (`timestamp_day`), whose value is in the table's log
-and not in the files.
+Tables may be partitioned by the year, month, day or hour of a column: readers of some days then open only their files.
+The partition is a column of its own (`timestamp_day`), whose value is in the table's log and not in the files.
 """
 
 import re
@@ -126,7 +125,7 @@ class OneTable:
 
     def parts(self, batch: pa.RecordBatch) -> Iterator[TableRows]:
         """Yield the batch."""
-        yield TableRows(ITSELF, fitted(batch, self.schema))
+        yield TableRows(ITSELF, batch.cast(self.schema))
 
     def schema_of(self, table: str) -> pa.Schema:
         """Return the columns of the query."""
@@ -148,7 +147,7 @@ class ByColumn:
 
     def parts(self, batch: pa.RecordBatch) -> Iterator[TableRows]:
         """Yield the rows of each value. Raises InvalidOption for rows that have none."""
-        rows = fitted(batch, self.schema)
+        rows = batch.cast(self.schema)
         column = rows.column(self.column)
         if self.otherwise is not None:
             unnamed = pc.equal(pc.fill_null(column, ""), "")
@@ -169,12 +168,14 @@ class ByColumn:
 
 def routing_of(options: Mapping[str, str], schema: pa.Schema) -> Routing:
     """Return the routing that the options of a sink give rows with these columns. Raises InvalidOption."""
-    by = options.get("tableBy") or None
-    only = tuple(name for name in (options.get("onlyTables") or "").split("/") if name)
+    by, only = options.get("tableBy") or None, only_tables(options)
     if BROKEN in schema.names:
         return Ruled(routing_of(options, schema.remove(schema.get_field_index(BROKEN))), only)
     if options.get("layout"):
-        return by_type(options["layout"], schema, only)
+        try:
+            return ByType(schema, msgspec.json.decode(options["layout"], type=Layout), only)
+        except msgspec.MsgspecError as exc:
+            raise InvalidOption("layout", options["layout"], "what a typed lake has made") from exc
     if by is None:
         return OneTable(schema)
     otherwise = options.get("tableOtherwise") or None
@@ -184,13 +185,14 @@ def routing_of(options: Mapping[str, str], schema: pa.Schema) -> Routing:
     return ByColumn(schema, by, only, otherwise)
 
 
-def fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Return a batch in exactly these columns."""
-    return batch if batch.schema == schema else batch.cast(schema)
+def only_tables(options: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the tables that are to be rebuilt; none: rows of all tables are written."""
+    return tuple(name for name in (options.get("onlyTables") or "").split("/") if name)
 
 
 TABLE, REASON, DELETED, REJECTED = "__table", "reason", "deleted", "rejected"
 TOMBSTONE = "__tombstone"
+BUCKET = "bucket"  # of tables of upserts
 
 
 class Layout(msgspec.Struct, frozen=True):
@@ -210,7 +212,7 @@ class ByType:
 
     def parts(self, batch: pa.RecordBatch) -> Iterator[TableRows]:
         """Yield the rows of each table. Raises InvalidOption for rows without a type."""
-        rows = fitted(batch, self.schema)
+        rows = batch.cast(self.schema)
         names = rows.column(TABLE)
         for name in pc.unique(names).to_pylist():
             if not name:
@@ -226,16 +228,14 @@ class ByType:
             typed = [pa.field(name, self.schema.field(shared).type) for name, shared in columns]
             return pa.schema([*self._without("value"), pa.field(DELETED, pa.bool_()), *typed])
         if table == REJECTED:
-            return pa.schema([*self._without("bucket"), self.schema.field(REASON)])
-        upserts = "bucket" in self.schema.names
+            return pa.schema([*self._without(BUCKET), self.schema.field(REASON)])
+        upserts = BUCKET in self.schema.names
         return pa.schema([*self._envelope, *([pa.field(DELETED, pa.bool_())] if upserts else [])])
 
     def _columns(self, table: str, rows: pa.RecordBatch) -> pa.RecordBatch:
         schema = self.schema_of(table)
         if table not in self.layout.tables:
-            arrays = [
-                pc.is_null(rows.column("value")) if name == DELETED else rows.column(name) for name in schema.names
-            ]
+            arrays = [pc.is_null(rows["value"]) if name == DELETED else rows[name] for name in schema.names]
             return pa.RecordBatch.from_arrays(arrays, schema=schema)
         names = [field.name for field in self._without("value")]
         names += [TOMBSTONE, *self.layout.tables[table].values()]
@@ -249,15 +249,6 @@ class ByType:
 
     def _without(self, name: str) -> list[pa.Field]:
         return [field for field in self._envelope if field.name != name]
-
-
-def by_type(option: str, schema: pa.Schema, only: tuple[str, ...]) -> ByType:
-    """Return the routing that an option of the sink describes. Raises InvalidOption."""
-    try:
-        layout = msgspec.json.decode(option, type=Layout)
-    except msgspec.MsgspecError as exc:
-        raise InvalidOption("layout", option, "what a typed lake has made") from exc
-    return ByType(schema, layout, only)
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from penstock.errors import RowsBreakRules, RulesChanged, TableAsksMore
 from .contract import DataFile, Table, TableRules
 from .data_files import file_rows
 from .delta.log import Protocol
-from .storage import location, storage_of
+from .storage import storage_of
 
 _CHECK = "delta.constraints."
 _NAMED = 7  # from this writer version on, features have names
@@ -53,17 +53,11 @@ _NOT_REWRITTEN = {"delta.appendOnly": "is append only", "delta.enableChangeDataF
 def delta_rules(
     path: str, form: Mapping[str, Any], protocol: Protocol, configuration: Mapping[str, str | None], *, rewrites: bool
 ) -> TableRules:
-    """Return the rules of a table with these columns. `rewrites`: whether files are rewritten.
-
-    Raises TableAsksMore.
-    """
+    """Return the rules of a table with these columns. `rewrites`: whether files are rewritten. Raises TableAsksMore."""
     for what in _unheeded(form, protocol, configuration, rewrites=rewrites):
         raise TableAsksMore(path, what)
-    checks = {
-        name.removeprefix(_CHECK): sql
-        for name, sql in configuration.items()
-        if name.startswith(_CHECK) and sql is not None
-    }
+    named = {name: sql for name, sql in configuration.items() if name.startswith(_CHECK) and sql is not None}
+    checks = {name.removeprefix(_CHECK): sql for name, sql in named.items()}
     for each in form["fields"]:
         if "delta.invariants" in each["metadata"]:
             said = msgspec.json.decode(each["metadata"]["delta.invariants"])
@@ -113,10 +107,7 @@ def decoded(option: str | None) -> dict[str, TableRules] | None:
 def check_rules(
     table: Table, schema: pa.Schema, parts: Iterable[str], planned: TableRules | None, *, rewrites: bool
 ) -> TableRules:
-    """Return the rules of a table for rows with these columns. `parts`: the partition columns.
-
-    Raises RulesChanged, if the query was planned with other rules; TableAsksMore.
-    """
+    """Return the rules for rows of these columns, partitioned by `parts`. Raises RulesChanged, TableAsksMore."""
     rules = table.rules(rewrites=rewrites)
     if planned is not None and rules != planned:
         raise RulesChanged(table.path, rules.describe())
@@ -134,8 +125,7 @@ def check_filled(table: Table, files: Iterable[DataFile], rules: TableRules) -> 
     """Check that files have no NULL where a table allows none. Raises RowsBreakRules."""
     for each in files if rules.filled else ():
         missing = [name for name in rules.filled if name in each.part and each.part[name] is None]
-        path = location(each.table) / each.name
-        with storage_of(path).parquet(path) as source:
+        with storage_of(each.path).parquet(each.path) as source:
             names = [name for name in rules.filled if name in source.schema_arrow.names]
             for rows in file_rows(source, names):
                 missing += [name for name in names if rows.column(name).null_count]

@@ -1,7 +1,7 @@
 """The sinks `penstock-delta` and `penstock-iceberg`: tables that take each batch once.
 
 Tasks write Parquet files, to as many tables as their rows go to (`routing.py`); the driver commits them with
-the batch's identity in each table's own transaction (`identity.py`, `committing.py`), and then moves the mark
+the batch's identity in each table's own transaction (`identity.py`, `commit.py`), and then moves the mark
 of the lake (`lake.py`). Streaming needs `checkpointLocation` as an option of the writer, for the checkpoint
 holds a batch's range; a batch write identifies itself by `txnAppId` and `txnVersion`.
 """
@@ -20,17 +20,18 @@ from penstock.errors import InvalidOption
 from ..checkpoint import read_batch
 from ..offsets import Range
 from ..versions import StreamArrowWriter, arrow_schema_of, freeze_modules
-from .commit import Committing, TablePart, check_seen, commit, committing_of, discard
+from .commit import AppendFiles, Evolve, TablePart, check_seen, commit, discard
 from .contract import DataFile, TableRules
 from .data_files import FileWriter
 from .identity import BatchIdentity, ByOffsets, by_application, identity_of
 from .lake import Lake
 from .old_tables import aside_for, set_aside
 from .paths import CONTROL, catalog_root, is_table, local_path, table_path
-from .routing import ITSELF, Partitioning, Routing, routing_of
+from .routing import ITSELF, Partitioning, Routing, only_tables, routing_of
 from .rules import Planned, decoded
 from .state import NEW, check_checkpoint, check_tables, remember
 from .storage import Location, asking, location, storage_of
+from .upsert import upsert_of
 
 
 @dataclass
@@ -42,6 +43,8 @@ class WrittenFiles(WriterCommitMessage):
 
 class DeltaSink(DataSource):
     """Spark's entry point: a name, and the writer for a batch or a stream."""
+
+    _iceberg = False
 
     @classmethod
     def name(cls) -> str:
@@ -57,24 +60,38 @@ class DeltaSink(DataSource):
         return DeltaStreamWriter(self._target(schema, overwrite), self.options)
 
     def _target(self, schema: StructType, overwrite: bool) -> "Target":
-        return _target(self.options, schema, overwrite)
+        options = self.options
+        if overwrite:
+            wanted = "append; to make a table again, while the old one stays: penstock pipeline reset --rebuild"
+            raise InvalidOption("mode", "overwrite", wanted)
+        root = table_path("path", options.get("path") or "")
+        if self._iceberg:
+            begin_iceberg(root, options.get("catalog") or None, options.get("namespace") or None)
+        else:
+            check_delta(root)
+        freeze_modules()
+        # One query never has NULL in a column, the next one may.
+        arrow = pa.schema([field.with_nullable(True) for field in arrow_schema_of(schema)])
+        return Target(
+            root,
+            routing_of(options, arrow),
+            _committing_of(options),
+            Partitioning.parse(options.get("partitionBy")),
+            only_tables(options),
+            decoded(options.get("rules")),
+            self._iceberg,
+        )
 
 
 class IcebergSink(DeltaSink):
     """The same for Iceberg tables; `catalog` and `namespace` say where they are registered."""
 
+    _iceberg = True
+
     @classmethod
     def name(cls) -> str:
         """Return the name of the format."""
         return "penstock-iceberg"
-
-    def _target(self, schema: StructType, overwrite: bool) -> "Target":
-        begin_iceberg(
-            table_path("path", self.options.get("path") or ""),
-            self.options.get("catalog") or None,
-            self.options.get("namespace") or None,
-        )
-        return replace(_target(self.options, schema, overwrite, iceberg=True), iceberg=True)
 
 
 def check_delta(root: Location) -> None:
@@ -96,7 +113,7 @@ class Target:
 
     root: Location
     routing: Routing
-    committing: Committing
+    committing: AppendFiles
     partitioning: Partitioning
     only: tuple[str, ...] = ()  # tables to rebuild: only these, and up to where the lake is
     planned: Planned | None = None  # the rules that the query checks; None: it is not one of ours
@@ -113,7 +130,11 @@ class Target:
             self._commit(messages, identity)
 
     def _commit(self, messages: Sequence[WriterCommitMessage | None], identity: BatchIdentity) -> None:
-        parts = self._parts(files_of(messages))
+        by_table: dict[str, list[DataFile]] = {}
+        for each in files_of(messages):
+            folder = location(each.table)
+            by_table.setdefault(ITSELF if folder == self.root else folder.name, []).append(each)
+        parts = [self._part(table, by_table[table]) for table in sorted(by_table)]
         if not self.routing.several:
             (part,) = parts or [self._part(ITSELF, [])]
             if commit(part, identity, self.committing):
@@ -141,15 +162,8 @@ class Target:
         if is_table(part.path):
             set_aside(self.root, part.path.name, aside_for(self.root, part.path.name))
         for each in part.files:
-            storage_of(part.path).copy(location(each.table) / each.name, part.path / each.name)
+            storage_of(part.path).copy(each.path, part.path / each.name)
         return replace(part, files=tuple(replace(each, table=str(part.path)) for each in part.files))
-
-    def _parts(self, files: Sequence[DataFile]) -> list[TablePart]:
-        by_table: dict[str, list[DataFile]] = {}
-        for each in files:
-            folder = location(each.table)
-            by_table.setdefault(ITSELF if folder == self.root else folder.name, []).append(each)
-        return [self._part(table, by_table[table]) for table in sorted(by_table)]
 
     def _part(self, table: str, files: Sequence[DataFile]) -> TablePart:
         schema = self.routing.schema_of(table)
@@ -169,13 +183,11 @@ class DeltaBatchWriter(DataSourceArrowWriter):
         self._target = target
         self._batch = options.get("checkpointLocation"), options.get("batchNumber")
         ranged = options.get("batchRange")  # of a rebuilt table: as if the stream had written it
-        self._identity: BatchIdentity | None = (
-            None  # a batch of `foreachBatch`: read from the checkpoint when it commits
-            if all(self._batch)
-            else ByOffsets((Range.from_json(msgspec.json.decode(ranged)),))
-            if ranged
-            else by_application(options.get("txnAppId"), options.get("txnVersion"), options.get("txnContent") or "")
-        )
+        named = options.get("txnAppId"), options.get("txnVersion"), options.get("txnContent") or ""
+        self._identity: BatchIdentity | None = None  # of `foreachBatch`: read from the checkpoint when it commits
+        if not all(self._batch):
+            batch = Range.from_json(msgspec.json.decode(ranged)) if ranged else None
+            self._identity = by_application(*named) if batch is None else ByOffsets((batch,))
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write one task's rows."""
@@ -221,24 +233,7 @@ def files_of(messages: Sequence[Any]) -> list[DataFile]:
     return [each for message in messages if isinstance(message, WrittenFiles) for each in message.files]
 
 
-def _target(options: Mapping[str, str], schema: StructType, overwrite: bool, *, iceberg: bool = False) -> Target:
-    if overwrite:
-        raise InvalidOption(
-            "mode",
-            "overwrite",
-            "append; to make a table again, while the old one stays: penstock pipeline reset --rebuild",
-        )
-    freeze_modules()
-    arrow = _nullable(arrow_schema_of(schema))
-    only = tuple(name for name in (options.get("onlyTables") or "").split("/") if name)
-    root = table_path("path", options.get("path") or "")
-    if not iceberg:
-        check_delta(root)
-    partitioning = Partitioning.parse(options.get("partitionBy"))
-    planned = decoded(options.get("rules"))
-    return Target(root, routing_of(options, arrow), committing_of(options), partitioning, only, planned)
-
-
-def _nullable(schema: pa.Schema) -> pa.Schema:
-    """Return a schema with nullable columns: one query never has NULL in a column, the next one may."""
-    return pa.schema([field.with_nullable(True) for field in schema])
+def _committing_of(options: Mapping[str, str]) -> AppendFiles:
+    if options.get("mode") == "upsert":
+        return upsert_of(options)
+    return Evolve() if options.get("layout") else AppendFiles()

@@ -9,14 +9,13 @@
 | `checkpoint.json` | of a lake that cannot hold its checkpoint: the id of that checkpoint, which is also   |
 |                 | in the checkpoint's folder (`penstock.json`)                                           |
 | `mark/`         | up to where all tables hold the log; a Delta table (`lake.py`)                          |
-| `erased.json`   | erased positions that no table held when they were erased (`erased_ahead.py`)           |
-| `replay.json`   | of a folder that a replay fills: which range of which topic (`replaying.py`)            |
+| `erased.json`   | erased positions that no table held when they were erased (`erasure_note.py`)           |
+| `replay.json`   | of a folder that a replay fills: which range of which topic (`replay.py`)               |
 | `reset.json`    | the files that a reset removes and sets aside; written before it, removed after it      |
 | `new/`          | rows of tables that are being rebuilt (`sink.py`)                                       |
 
-A listed table that is missing was deleted: a new one would begin at the next batch. Files are replaced as a
-whole. A crash between a table's first commit and this list leaves a table that is not listed; the next batch
-adds it.
+A listed table that is missing was deleted: a new one would begin at the next batch. Files are replaced as a whole. A
+crash between a table's first commit and this list leaves a table that is not listed; the next batch adds it.
 """
 
 from collections.abc import Collection, Iterable
@@ -125,10 +124,9 @@ def check_tables(root: Location, *, but: Collection[str] = ()) -> None:
 
 @asks_storage
 def begin_checkpoint(root: Location, checkpoint: Path) -> None:
-    """Link a lake to its checkpoint, where that is kept elsewhere, or check that it is the linked one.
+    """Link a lake to its checkpoint, where that is kept elsewhere, or refuse another one. Raises InvalidOption.
 
     A checkpoint from before a reset, or of another lake, would continue at offsets that these tables lack.
-    Raises InvalidOption.
     """
     if storage_of(root).keeps_checkpoints:
         return
@@ -181,10 +179,7 @@ def replayed(root: Location) -> Replayed | None:
 
 @asks_storage
 def reader_name(root: Location) -> str:
-    """Return the name of the pipeline that writes here, made on first use.
-
-    Many machines have folders of the same name, so part of it is random.
-    """
+    """Return the name of the pipeline that writes here, made on first use; partly random, as folders repeat."""
     file = root / CONTROL / _READER
     known = _read(file, _Reader)
     if known is None:
@@ -193,12 +188,6 @@ def reader_name(root: Location) -> str:
         known = _read(file, _Reader)
         assert known is not None, "it was written just now"
     return known.name
-
-
-@asks_storage
-def is_unnamed(root: Location) -> bool:
-    """Return whether the pipeline that writes here has no name yet."""
-    return known_reader(root) is None
 
 
 @asks_storage
@@ -211,6 +200,7 @@ def forget_reader(root: Location, *, keep_folder: bool) -> None:
         storage_of(root).remove(root)
 
 
+@asks_storage
 def known_reader(root: Location) -> str | None:
     """Return the name of the pipeline that writes here, if it has one yet."""
     known = _read(root / CONTROL / _READER, _Reader)
@@ -224,7 +214,7 @@ def reset(path: Location, *, rebuild: bool, tables: Collection[str] = ()) -> Res
     A recorded table is set aside when the next run has made the new one; an unreadable one, at once. The next
     start, or the next reset, finishes an interrupted reset. Raises InvalidOption.
     """
-    there = {each.name for each in tables_in(path)} if not is_table(path) else {ITSELF}
+    there = {ITSELF} if is_table(path) else {each.name for each in tables_in(path)}
     known = known_tables(path)
     if not there and not (path / CONTROL).is_dir():
         raise InvalidOption("path", str(path), "a folder with the tables of a pipeline, or one table")
@@ -235,9 +225,11 @@ def reset(path: Location, *, rebuild: bool, tables: Collection[str] = ()) -> Res
     some = set(tables) < there | set(known.tables) or is_table(path / CONTROL / _MARK)
     if rebuild and tables and some:
         unread = [name for name in sorted(tables) if not can_be_read(path / name)]
-        intent = _ResetIntent(_asides(path, unread), False, tuple(sorted({*known.again, *tables})))
+        asides = {name: aside_for(path, name) for name in unread}
+        intent = _ResetIntent(asides, False, tuple(sorted({*known.again, *tables})))
     else:
-        intent = _ResetIntent(_asides(path, sorted(there | {*known.tables})) if rebuild else {}, rebuild)
+        asides = {name: aside_for(path, name) for name in sorted(there | {*known.tables}) if rebuild}
+        intent = _ResetIntent(asides, rebuild)
     _write(path / CONTROL / _RESET, intent)
     return finish_reset(path)
 
@@ -264,15 +256,10 @@ def finish_reset(path: Location) -> ResetDone:
     return ResetDone(removed, moved)
 
 
-def _asides(path: Location, tables: Iterable[str]) -> dict[str, str]:
-    return {name: aside_for(path, name) for name in tables}
-
-
 def _read(file: Location, form: type[Form]) -> Form | None:
-    try:
+    with suppress(FileNotFoundError):
         return msgspec.json.decode(file.read_bytes(), type=form)
-    except FileNotFoundError:
-        return None
+    return None
 
 
 def _write(file: Location, form: msgspec.Struct) -> None:

@@ -61,11 +61,14 @@ class Statistics:
         """Return them in the form of Delta's log."""
         form = {
             "numRecords": self._rows,
-            "minValues": _nested({path: _lower(self._kinds[path], each) for path, each in self._least.items()}),
-            "maxValues": _nested({path: _upper(self._kinds[path], each) for path, each in self._most.items()}),
+            "minValues": self._said(self._least, upwards=False),
+            "maxValues": self._said(self._most, upwards=True),
             "nullCount": _nested(self._nulls),
         }
         return msgspec.json.encode(form).decode()
+
+    def _said(self, bounds: dict[Path, Any], *, upwards: bool) -> dict[str, Any]:
+        return _nested({path: _bound(self._kinds[path], each, upwards=upwards) for path, each in bounds.items()})
 
 
 def _fields(schema: Any, above: Path = ()) -> Iterator[tuple[Path, pa.DataType]]:
@@ -83,18 +86,9 @@ def _fields(schema: Any, above: Path = ()) -> Iterator[tuple[Path, pa.DataType]]
 def _is_bounded(kind: pa.DataType) -> bool:
     if types.is_struct(kind):
         return all(_is_bounded(field.type) for field in kind)
-    return any(is_kind(kind) for is_kind in _BOUNDED)
-
-
-_BOUNDED = (
-    types.is_integer,
-    types.is_floating,
-    types.is_decimal,
-    types.is_boolean,
-    types.is_string,
-    types.is_date32,
-    types.is_timestamp,
-)
+    is_number = types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind)
+    is_time = types.is_date32(kind) or types.is_timestamp(kind)
+    return bool(is_number or is_time or types.is_boolean(kind) or types.is_string(kind))
 
 
 def _bounds(column: pa.Array, kind: pa.DataType) -> tuple[Any, Any]:
@@ -120,27 +114,17 @@ def _nested(found: dict[Path, Any]) -> dict[str, Any]:
     return whole
 
 
-def _lower(kind: pa.DataType, value: Any) -> Any:
-    if isinstance(value, str):
+def _bound(kind: pa.DataType, value: Any, *, upwards: bool) -> Any:
+    if isinstance(value, str) and not upwards:
         return value[:_LONGEST]
-    if isinstance(value, float) and value == 0:
-        return -0.0
-    return _said(kind, value, upwards=False)
-
-
-def _upper(kind: pa.DataType, value: Any) -> Any:
     if isinstance(value, str):
         cut = value[:_LONGEST] + _GREATEST
         return cut if len(value) > _LONGEST and cut >= value else value
-    if isinstance(value, float) and value == 0:
-        return 0.0
-    return _said(kind, value, upwards=True)
-
-
-def _said(kind: pa.DataType, value: Any, *, upwards: bool) -> Any:
     if isinstance(value, Decimal):
         return msgspec.Raw(f"{value:f}".encode())
     if isinstance(value, float):
+        if value == 0:
+            return 0.0 if upwards else -0.0
         return {inf: "Infinity", -inf: "-Infinity"}.get(value, value)
     if types.is_date32(kind):
         return _moment(value * _DAY)[:10]

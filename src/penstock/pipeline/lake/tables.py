@@ -71,10 +71,8 @@ def describe(path: Location) -> list[TableState]:
 @asks_storage
 def vacuum(path: Location, *, older_than_hours: int, dry_run: bool) -> list[Removed]:
     """Remove files that crashes left in the tables of a lake; younger files may be of a batch in flight."""
-    done = [
-        Removed(each.name, tuple(table_at(each).vacuum(older_than_hours, dry_run=dry_run)))
-        for each in existing_tables(path)
-    ]
+    found = ((each.name, table_at(each)) for each in existing_tables(path))
+    done = [Removed(name, tuple(each.vacuum(older_than_hours, dry_run=dry_run))) for name, each in found]
     return done + unborn(path, older_than_hours, dry_run=dry_run)
 
 
@@ -85,12 +83,8 @@ def history(path: Location, *, limit: int, tables: Collection[str] = ()) -> list
     unknown = sorted(set(tables) - {each.name for each in existing})
     if unknown:
         raise InvalidOption("table", unknown[0], f"one of {', '.join(each.name for each in existing)}")
-    return [
-        _commit(each.name, entry)
-        for each in existing
-        if not tables or each.name in tables
-        for entry in table_at(each).commits(limit)
-    ]
+    chosen = [each for each in existing if not tables or each.name in tables]
+    return [_commit(each.name, entry) for each in chosen for entry in table_at(each).commits(limit)]
 
 
 def _commit(table: str, entry: Mapping[str, Any]) -> TableCommit:
@@ -121,17 +115,14 @@ def existing_tables(path: Location) -> list[Location]:
 
 
 def _state(lake: Lake, table: Table) -> TableState:
-    sources = tuple(
-        SourceEnds(each.log_id, each.topic, each.topic_id, _furthest(lake.ends(each), table.ends(each)))
-        for each in (lake.sources() if lake.has_mark() else table.sources())
-        if table.is_fed_by(each)
-    )
-    return TableState(table.folder.name, table.path, table.size(), sources)
-
-
-def _furthest(lake: Ends, table: Ends) -> Ends:
-    """Return up to where a table holds a topic: it may alone have an interrupted batch."""
-    return {p: max(lake.get(p, 0), table.get(p, 0)) for p in lake.keys() | table.keys()}
+    found = list[SourceEnds]()
+    for each in lake.sources() if lake.has_mark() else table.sources():
+        if table.is_fed_by(each):
+            common, own = lake.ends(each), table.ends(each)
+            # The table may alone have an interrupted batch.
+            ends = {p: max(common.get(p, 0), own.get(p, 0)) for p in common.keys() | own.keys()}
+            found.append(SourceEnds(each.log_id, each.topic, each.topic_id, ends))
+    return TableState(table.folder.name, table.path, table.size(), tuple(found))
 
 
 def unborn(path: Location, older_than_hours: int, *, dry_run: bool) -> list[Removed]:

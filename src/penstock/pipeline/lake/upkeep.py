@@ -1,9 +1,8 @@
 """Upkeep of tables beside the stream: joins small files, and removes unneeded files and deleted rows.
 
-Never in the path of a batch. A compaction is a commit of its own: it moves rows between files, adds and
-removes none, and carries no application transaction, so the identities of batches stay. When it conflicts
-with a batch, one of the two is repeated: a batch reads the table again, and a compaction that lost the race
-is abandoned and retried later.
+Never in the path of a batch. A compaction is a commit of its own: it moves rows between files, adds and removes none,
+and carries no application transaction, so the identities of batches stay. When it conflicts with a batch, one of the
+two is repeated: a batch reads the table again, and a compaction that lost the race is abandoned and retried later.
 
 Files are joined in steps (small ones into medium ones, those into large ones), so that a row is rewritten a
 few times in its life and not with each compaction.
@@ -20,44 +19,28 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.clock import SYSTEM
-from penstock.errors import InvalidOption
 
 from ..settings import PipelineSettings
 from .contract import until_committed
 from .data_files import without
 from .kinds import table_at
 from .paths import tables_in
+from .routing import BUCKET, DELETED
 from .storage import Location, asking, asks_storage, storage_of
 from .tables import existing_tables
-from .upsert import BUCKET, DELETED
 
 _HOUR_MS = 3_600_000
-_COLUMNS = {DELETED, BUCKET, "timestamp"}
-
-
-def live_rows(path: Location) -> pa.Table:
-    """Return the latest row of each key that is not deleted."""
-    table = table_at(path)
-    schema = table.arrow_schema()
-    rows = pa.Table.from_batches(table.batches(schema.names), schema)
-    return rows.filter(pc.invert(rows.column(DELETED))).drop([DELETED, BUCKET])
-
-
-def has_deleted(path: Location) -> bool:
-    """Return whether a table has upserts with the times of deletions."""
-    return table_at(path).has_columns(sorted(_COLUMNS))
 
 
 def forget_deleted(path: Location, *, older_than_hours: int = 168, dry_run: bool = False) -> int:
     """Remove the rows of keys that were deleted before an age; return how many. A dry run only counts them.
 
-    No older record can come again: a batch must begin where the table ends, and these rows are before that.
-    The age is a margin for readers that follow the table. If a stream commits at the same time, one of the
-    two is refused and retried. Raises InvalidOption, CommitFailedError.
+    No older record can come again: a batch must begin where the table ends, and these rows are before that. The age is
+    a margin for readers that follow the table. A table without deletions and times stays. Raises CommitFailedError.
     """
     table = table_at(path)
-    if not has_deleted(path):
-        raise InvalidOption("path", str(path), "a table of upserts, with the columns deleted and timestamp")
+    if not table.has_columns((DELETED, BUCKET, "timestamp")):
+        return 0
     before_ms = SYSTEM.now_ms() - older_than_hours * _HOUR_MS
     before = pa.scalar(before_ms * 1000, pa.timestamp("us", "UTC"))
 
@@ -65,12 +48,9 @@ def forget_deleted(path: Location, *, older_than_hours: int = 168, dry_run: bool
         return pc.and_(rows.column(DELETED), pc.less(rows.column("timestamp"), before))
 
     done = without(table, [DELETED, "timestamp"], goes, dry_run=dry_run)
-    try:
-        if not dry_run:
-            done.put(table)
-    except BaseException:
-        done.take_back(table)
-        raise
+    if done.removed and not dry_run:
+        with done.committing(table):
+            table.replace(done.added, done.removed)
     return done.rows
 
 
@@ -82,10 +62,7 @@ _HOUR_SECONDS = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class JoinedFiles:
-    """The files of a table that were joined, or in a dry run would be.
-
-    `forgotten`: rows of deleted keys that were removed before.
-    """
+    """Files of a table that were joined, or would be; `forgotten`: rows of deleted keys removed before."""
 
     table: str
     files: int
@@ -97,31 +74,23 @@ class JoinedFiles:
 def optimize(
     path: Location, *, file_bytes: int, forget_hours: int | None = None, dry_run: bool = False
 ) -> list[JoinedFiles]:
-    """Join the files of each table that are smaller than a size. Raises CommitFailedError, InvalidOption.
+    """Join the files of each table that are smaller than a size. Raises CommitFailedError.
 
     With `forget_hours`, first removes from tables of upserts the rows of keys deleted before that age.
     """
     done = []
     for each in existing_tables(path):
-        forgotten = 0 if forget_hours is None else forget(each, forget_hours, dry_run=dry_run)
+        forgotten = 0
+        if forget_hours is not None:
+            forget = partial(forget_deleted, each, older_than_hours=forget_hours, dry_run=dry_run)
+            forgotten = until_committed(forget, _TRIES)
         joined = JoinedFiles(each.name, 0, 0)
-        small = [size for size in table_at(each).file_sizes() if size < file_bytes]
+        small = [file.size for file in table_at(each).files() if file.size < file_bytes]
         if len(small) > 1:
             into = -(-sum(small) // file_bytes)
             joined = JoinedFiles(each.name, len(small), into) if dry_run else join(each, file_bytes)
         done.append(replace(joined, forgotten=forgotten))
     return [each for each in done if each.files or each.forgotten]
-
-
-def forget(path: Location, hours: int, *, dry_run: bool = False) -> int:
-    """Remove the rows of keys deleted before an age, if the table has such; return how many.
-
-    Raises CommitFailedError.
-    """
-    if not has_deleted(path):
-        return 0
-    work = partial(forget_deleted, path, older_than_hours=hours, dry_run=dry_run)
-    return until_committed(work, _TRIES)
 
 
 def join(path: Location, file_bytes: int) -> JoinedFiles:
@@ -165,9 +134,8 @@ class LakeUpkeep:
         done: list[JoinedFiles] = []
         for each in self._tables() if self._settings.compact_files else []:
             with _said(f"table {each.name}", each), asking(each):
-                sizes = table_at(each).file_sizes()
-                limits = {"at_least": self._settings.compact_files, "file_bytes": self._settings.file_bytes}
-                size = due(sizes, **limits)
+                sizes = [file.size for file in table_at(each).files()]
+                size = due(sizes, at_least=self._settings.compact_files, file_bytes=self._settings.file_bytes)
                 if size is not None:
                     done.append(join(each, size))
         return done
@@ -182,10 +150,9 @@ class LakeUpkeep:
         while not self._asked.wait(self._settings.upkeep_seconds):
             with _said(f"lake {self._path}", self._path):
                 self.look()
-                self._vacuum()
+                self._vacuum(self._settings.vacuum_hours)
 
-    def _vacuum(self) -> None:
-        hours = self._settings.vacuum_hours
+    def _vacuum(self, hours: int) -> None:
         if hours and SYSTEM.monotonic() - self._vacuumed > _HOUR_SECONDS:
             self._vacuumed = SYSTEM.monotonic()
             for each in self._tables():
@@ -199,11 +166,5 @@ def _said(what: str, path: Location, remedy: str = "optimize") -> Iterator[None]
     try:
         yield
     except Exception as exc:
-        why = storage_of(path).public_text(exc)
-        logger.warning(
-            "upkeep of %s is put off: %s; the next look tries again, or do it now: penstock pipeline %s %s",
-            what,
-            why,
-            remedy,
-            path,
-        )
+        why, command = storage_of(path).public_text(exc), f"penstock pipeline {remedy} {path}"
+        logger.warning("upkeep of %s is put off: %s; the next look tries again, or do it now: %s", what, why, command)

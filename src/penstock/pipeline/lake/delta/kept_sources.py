@@ -1,15 +1,13 @@
 """The topics that feed a Delta table, and its ends, kept a second time in the table's properties.
 
-Application transaction ids keep where a table ends, and the notes of each commit name its topics. Other
-engines may remove both: by cleaning up the log, or by a checkpoint without these ids. A property lasts. It is
-written when the topics change, and once a day: each change of a table's properties makes concurrent commits
-of others fail and retry. So the ends in it lag behind, and where the ids are gone, the rows tell how far the
-table really came.
+Application transaction ids keep where a table ends, and the notes of each commit name its topics. Other engines may
+remove both: by cleaning up the log, or by a checkpoint without these ids. A property lasts. It is written when the
+topics change, and once a day: each change of a table's properties makes concurrent commits of others fail and retry. So
+the ends in it lag behind, and where the ids are gone, the rows tell how far the table really came.
 """
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import msgspec
 import pyarrow as pa
@@ -31,18 +29,14 @@ class _KeptEnds(msgspec.Struct, frozen=True):
     ends: dict[str, int] = {}
 
 
-def kept_ends(configuration: Mapping[str, str]) -> dict[str, int]:
+def kept_ends(configuration: Mapping[str, str]) -> _KeptEnds:
     """Return where a table ended when its ends were last written, by application."""
-    return _ends(configuration).ends
-
-
-def _ends(configuration: Mapping[str, str]) -> _KeptEnds:
     return msgspec.json.decode(configuration.get(_ENDS, "{}"), type=_KeptEnds)
 
 
 def due_properties(table: Table, transactions: Transactions, notes: Mapping[str, str]) -> dict[str, str]:
     """Return the properties to set with a commit of these transactions and notes; mostly none."""
-    configuration, new = table.configuration(), _sources(notes[SOURCES])
+    configuration, new = table.configuration(), msgspec.json.decode(notes[SOURCES], type=list[Source])
     if not new and SOURCES not in configuration:
         return {}
     sources = list({(each.log_id, each.topic_id): each for each in [*table.sources(), *new]}.values())
@@ -52,7 +46,7 @@ def due_properties(table: Table, transactions: Transactions, notes: Mapping[str,
     for name in (application(each.log_id, each.topic_id, p) for each in sources for p in range(each.partitions)):
         end = moved[name] if name in moved else table.version_of(name)
         ends |= {} if end is None else {name: end}
-    kept, now_ms = _ends(configuration), SYSTEM.now_ms()
+    kept, now_ms = kept_ends(configuration), SYSTEM.now_ms()
     is_known = all(configuration.get(name) == each for name, each in said.items())
     is_fresh = now_ms - kept.at_ms < _DAY_MS and all(end >= kept.ends.get(name, 0) for name, end in ends.items())
     if is_known and is_fresh:
@@ -65,7 +59,7 @@ def found_again(table: Table, said: Callable[[str], int | None]) -> dict[str, in
 
     Rows with a position tell it: the records after them gave no rows, and give none again. Raises EndsLost.
     """
-    kept = kept_ends(table.configuration())
+    kept = kept_ends(table.configuration()).ends
     lost = [name for name in kept if said(name) is None]
     if not lost:
         return {}
@@ -80,8 +74,7 @@ def found_again(table: Table, said: Callable[[str], int | None]) -> dict[str, in
 
 
 def _ends_of_rows(table: Table, sources: Sequence[Source]) -> dict[str, int]:
-    several = len(sources) > 1
-    names = [*PLACE, *(["topic"] if several else [])]
+    names = [*PLACE, "topic"] if len(sources) > 1 else [*PLACE]
     by_topic = {each.topic: each for each in sources}
     if not table.has_columns(names) or len(by_topic) < len(sources):
         if table.is_of_lake():
@@ -89,19 +82,10 @@ def _ends_of_rows(table: Table, sources: Sequence[Source]) -> dict[str, int]:
         raise EndsLost(table.path)
     found = dict[str, int]()
     for batch in table.batches(names):
-        for row in _last(pa.Table.from_batches([batch]), names):
+        keys = [name for name in names if name != "offset"]
+        for row in pa.Table.from_batches([batch]).group_by(keys).aggregate([("offset", "max")]).to_pylist():
             source = by_topic.get(row.get("topic", sources[0].topic))
             if source is not None and None not in row.values():
                 name = application(source.log_id, source.topic_id, row["partition"])
                 found[name] = max(found.get(name, 0), row["offset_max"] + 1)
     return found
-
-
-def _last(rows: pa.Table, names: Sequence[str]) -> list[dict[str, Any]]:
-    keys = [name for name in names if name != "offset"]
-    grouped: list[dict[str, Any]] = rows.group_by(keys).aggregate([("offset", "max")]).to_pylist()
-    return grouped
-
-
-def _sources(said: str) -> list[Source]:
-    return msgspec.json.decode(said, type=list[Source])

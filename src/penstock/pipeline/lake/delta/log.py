@@ -14,7 +14,8 @@ our commits of rows are written here, whoever has read the log.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -78,61 +79,50 @@ class _LogLine(msgspec.Struct):
 class LogState:
     """A table's log at a version. `applications` None: only delta-rs knows them."""
 
-    version: int = -1
-    applications: dict[str, int] | None = field(default_factory=dict)
-    metadata: MetaData | None = None
-    protocol: Protocol | None = None
-
-    def schema(self) -> dict[str, Any]:
-        """Return the columns in Delta's own form."""
-        assert self.metadata is not None
-        form: dict[str, Any] = msgspec.json.decode(self.metadata.schemaString)
-        return form
+    version: int
+    applications: dict[str, int] | None
+    metadata: MetaData
+    protocol: Protocol
 
     def checkpoint_is_due(self) -> bool:
         """Return whether the table's own checkpoint is due at this version."""
-        assert self.metadata is not None
         interval = int(self.metadata.configuration.get("delta.checkpointInterval") or _INTERVAL)
         return (self.version + 1) % interval == 0
-
-    def take(self, action: _LogLine) -> None:
-        """Apply an action."""
-        if action.txn is not None and self.applications is not None:
-            self.applications[action.txn.appId] = action.txn.version
-        self.metadata = action.metaData or self.metadata
-        self.protocol = action.protocol or self.protocol
 
 
 def read_log(table: Location, version: int | None = None) -> LogState | None:
     """Return the state at a version, or at the last one; None: ask delta-rs."""
-    log, state = table / "_delta_log", LogState()
+    log, applications = table / "_delta_log", dict[str, int]()
+    metadata: MetaData | None = None
+    protocol: Protocol | None = None
+    actions: list[_LogLine] | None = []
     try:
         start = _checkpoint_version(log, version)
+        at = -1 if start is None else start
         if start is not None:
-            state.version = start
-            _take_checkpoint(log / f"{start:020}.checkpoint.parquet", state)
-        while version is None or state.version < version:
-            lines = _commit(log / f"{state.version + 1:020}.json")
-            if lines is None:
-                break
-            for line in lines:
-                if any(marker in line for marker in _MARKERS):
-                    state.take(_decode(line))
-            state.version += 1
+            actions = _checkpoint(log / f"{start:020}.checkpoint.parquet")
+        while actions is not None:
+            for action in actions:
+                if action.txn is not None:
+                    applications[action.txn.appId] = action.txn.version
+                metadata, protocol = action.metaData or metadata, action.protocol or protocol
+            actions = None if at == version else _commit(log / f"{at + 1:020}.json")
+            at += 0 if actions is None else 1
     except (OSError, pa.ArrowException, msgspec.DecodeError, KeyError, TypeError):
         return None  # removed or replaced while it was read, or of another form
-    whole = state.metadata is not None and state.protocol is not None
-    return state if whole and version in (None, state.version) else None
+    if metadata is None or protocol is None or version not in (None, at):
+        return None
+    return LogState(at, applications, metadata, protocol)
 
 
 _decode = msgspec.json.Decoder(_LogLine).decode
 
 
-def _commit(file: Location) -> list[bytes] | None:
-    try:
-        return file.read_bytes().splitlines()
-    except FileNotFoundError:
-        return None
+def _commit(file: Location) -> list[_LogLine] | None:
+    with suppress(FileNotFoundError):
+        lines = file.read_bytes().splitlines()
+        return [_decode(line) for line in lines if any(marker in line for marker in _MARKERS)]
+    return None
 
 
 def _checkpoint_version(log: Location, version: int | None) -> int | None:
@@ -147,23 +137,23 @@ def _checkpoint_version(log: Location, version: int | None) -> int | None:
 
 
 def _last_checkpoint(log: Location) -> dict[str, Any] | None:
-    try:
-        last: dict[str, Any] = msgspec.json.decode((log / "_last_checkpoint").read_bytes())
-    except FileNotFoundError:
-        named = [each.name.partition(".")[0] for each in log.glob("*.checkpoint*") if each.is_file()]
-        versions = [int(each) for each in named if each.isdecimal()]
-        # Its form is unknown, and commits before it may have been cleaned up.
-        return {"version": max(versions), "v2Checkpoint": None} if versions else None
-    return last
+    with suppress(FileNotFoundError):
+        return msgspec.json.decode((log / "_last_checkpoint").read_bytes(), type=dict[str, Any])
+    named = [each.name.partition(".")[0] for each in log.glob("*.checkpoint*") if each.is_file()]
+    versions = [int(each) for each in named if each.isdecimal()]
+    # Its form is unknown, and commits before it may have been cleaned up.
+    return {"version": max(versions), "v2Checkpoint": None} if versions else None
 
 
-def _take_checkpoint(file: Location, state: LogState) -> None:
+def _checkpoint(file: Location) -> list[_LogLine]:
     with storage_of(file).parquet(file) as source:
         rows = source.read(columns=list(_KINDS))
-    for kind in _KINDS:
-        for form in rows.column(kind).drop_null().to_pylist(maps_as_pydicts="strict"):
-            if kind != "txn" or form["appId"] is not None:
-                state.take(msgspec.convert({kind: _given(form)}, _LogLine))
+    return [
+        msgspec.convert({kind: _given(form)}, _LogLine)
+        for kind in _KINDS
+        for form in rows.column(kind).drop_null().to_pylist(maps_as_pydicts="strict")
+        if kind != "txn" or form["appId"] is not None
+    ]
 
 
 def _given(form: Mapping[str, Any]) -> dict[str, Any]:
@@ -183,7 +173,6 @@ def write_commit(
     `actions`: Delta's `add` and `remove` actions. `properties`: set in the same commit; concurrent commits of
     others must then be repeated. Raises CommitFailedError if that version exists already.
     """
-    assert state.metadata is not None
     now_ms, version, metadata = SYSTEM.now_ms(), state.version + 1, state.metadata
     how = {"mode": "Append", "partitionBy": msgspec.json.encode(metadata.partitionColumns).decode()}
     info = {"timestamp": now_ms, "operation": "WRITE", "operationParameters": how, "engineInfo": "penstock"}
@@ -192,20 +181,15 @@ def write_commit(
     if properties:
         metadata = msgspec.structs.replace(metadata, configuration=metadata.configuration | dict(properties))
         lines.append({"metaData": msgspec.to_builtins(metadata)})
-    _put(table / "_delta_log" / f"{version:020}.json", b"".join(map(_line, lines)))
+    _put(table / "_delta_log" / f"{version:020}.json", b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
     known = state.applications
     return LogState(version, None if known is None else known | dict(transactions), metadata, state.protocol)
-
-
-def _line(action: Mapping[str, Any]) -> bytes:
-    return msgspec.json.encode(action) + b"\n"
 
 
 def _put(file: Location, commit: bytes) -> None:
     """Create a commit, whole and durable, unless its version exists, or existed and was cleaned up.
 
-    Checks again afterwards: a put may wait, and find its name free because old commits were removed by then.
-    No reader would find that commit; the refused caller checks whether the table holds the batch.
+    Checks again afterwards: a put may wait, and find its name free because old commits, which readers pass, are gone.
     """
     try:
         _refuse_passed(file)

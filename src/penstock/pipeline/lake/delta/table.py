@@ -1,10 +1,7 @@
-"""A Delta table at one moment: its rows and files, its properties, and its transactions.
-
-`committing.py` decides when a batch is committed, and that it is committed once.
-"""
+"""A Delta table at one moment: its rows and files, its properties, and its transactions."""
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Self
 from urllib.parse import unquote
 
@@ -17,9 +14,9 @@ from deltalake.transaction import CommitProperties
 from penstock.clock import SYSTEM
 from penstock.errors import Error, TableAsksMore
 
-from ..contract import OF_LAKE, SCAN_BYTES, SCAN_ROWS, SOURCES, DataFile, PartOf, Size, Table, TableRules
-from ..identity import Source, Transactions
-from ..paths import is_delta
+from ..contract import NO_TEXTS, SCAN_BYTES, SCAN_ROWS, SOURCES, DataFile, Table, TableFile, TableRules, Texts, Titles
+from ..identity import Transactions
+from ..paths import below, is_delta
 from ..rules import deletion_vectors, delta_rules
 from ..storage import Location, storage_of
 from .kept_sources import due_properties, found_again
@@ -28,17 +25,14 @@ from .log import LogState, MetaData, Protocol, read_log, write_commit
 logger = logging.getLogger("penstock.pipeline")
 _LOG_FILES = (".json", ".checkpoint.parquet")
 # A reader of the log walks all commits since the last checkpoint, so that a commit costs the same at any age.
-_CONFIGURATION = {"delta.checkpointInterval": "10"}
+_PROPERTIES = {"delta.checkpointInterval": "10"}
 
 
 class LakeTable(Table):
-    """One Delta table at one moment: that of the first access.
-
-    The log is read at once; delta-rs loads the list of files only when it is needed.
-    """
+    """One Delta table. Its log is read at once; delta-rs loads the list of files only when it is needed."""
 
     def __init__(self, path: Location) -> None:
-        self.path, self._at, self._storage = str(path), path, storage_of(path)
+        super().__init__(path)
         self._asked: DeltaTable | None = None
         self._log: LogState | None = None
         self._found: dict[str, int] | None = None
@@ -52,13 +46,13 @@ class LakeTable(Table):
     def _table(self) -> DeltaTable:
         if self._asked is None:
             version = None if self._log is None else self._log.version
-            self._asked = DeltaTable(self.path, version, storage_options=_options(self._at))
+            self._asked = DeltaTable(self.path, version, storage_options=_options(self.folder))
         return self._asked
 
     def _state(self) -> LogState:
         """Return the state in the log, at the table's version; by delta-rs if only that can read it."""
         if self._log is None:
-            found = read_log(self._at, None if self._asked is None else self._asked.version())
+            found = read_log(self.folder, None if self._asked is None else self._asked.version())
             self._log = found or self._asked_state()
         return self._log
 
@@ -77,32 +71,16 @@ class LakeTable(Table):
         features = Protocol(*versions, protocol.reader_features, protocol.writer_features)
         return LogState(self._table.version(), None, metadata, features)
 
-    def _metadata(self) -> MetaData:
-        found = self._state().metadata
-        assert found is not None
-        return found
-
-    def _protocol(self) -> Protocol:
-        found = self._state().protocol
-        assert found is not None
-        return found
-
     def _forget(self) -> None:
         """Drop the loaded state after a commit: the next access reads it again."""
         self._asked = self._log = self._found = None
 
     @classmethod
-    def opened(
-        cls,
-        path: Location,
-        schema: pa.Schema,
-        configuration: Mapping[str, str] | None = None,
-        partition_by: Sequence[str] = (),
-    ) -> Self:
-        """Return the table at a path, made with these columns if there is none."""
+    def opened(cls, path: Location, schema: pa.Schema, properties: Texts = NO_TEXTS, partition_by: Titles = ()) -> Self:
+        """Return the table at a path, made with these columns and properties if there is none."""
+        table = cls(path)
         if not is_delta(path):
             path.mkdir(parents=True, exist_ok=True)
-            settings = _CONFIGURATION | dict(configuration or {})
             try:
                 with storage_of(path).asking(path):
                     DeltaTable.create(
@@ -110,22 +88,20 @@ class LakeTable(Table):
                         schema,
                         mode="ignore",
                         partition_by=list(partition_by),
-                        configuration=settings,
+                        configuration=_PROPERTIES | dict(properties),
                         raise_if_key_not_exists=False,  # ours are not Delta's
                         storage_options=_options(path),
                     )
             except DeltaError:
                 if not is_delta(path):  # else another driver made it just then
                     raise
-            made = cls(path)
-            made.sync()
+            table.sync()
             storage_of(path).bring_to_disk(path / "_delta_log", path)
-            return made
-        return cls(path)
+        return table
 
-    def moment(self) -> str:
-        """Return its version."""
-        return str(self._state().version)
+    def version(self) -> int:
+        """Return the number of the last commit."""
+        return self._state().version
 
     def version_of(self, application: str) -> int | None:
         """Return the version that an application has reached. Raises EndsLost."""
@@ -141,61 +117,37 @@ class LakeTable(Table):
         known = self._state().applications
         return self._table.transaction_version(application) if known is None else known.get(application)
 
-    def is_empty(self) -> bool:
-        """Return whether the table holds no files."""
-        return not self._table.file_uris()
-
-    def files(self) -> list[tuple[PartOf, str]]:
-        """Return the files that the table points to, as paths below its folder, each with its part."""
+    def files(self) -> list[TableFile]:
+        """Return the files that the table points to."""
         actions = pa.table(self._table.get_add_actions(flatten=True))
+        rows, sizes = (actions.column(name).to_pylist() for name in ("num_records", "size_bytes"))
         names = [unquote(name) for name in actions.column("path").to_pylist()]
         columns = self.partition_columns() if names else []
         values = [actions.column(f"partition.{each}").cast(pa.string()).to_pylist() for each in columns]
-        return [
-            (dict(zip(columns, part, strict=True)), name)
-            for name, part in zip(names, zip(*values, strict=True) if values else [()] * len(names), strict=True)
-        ]
-
-    def sources(self) -> list[Source]:
-        """Return the topics that feed the table, by its properties."""
-        said = self.configuration().get(SOURCES)
-        return [] if said is None else msgspec.json.decode(said, type=list[Source])
-
-    def is_of_lake(self) -> bool:
-        """Return whether it was committed to as one of several tables whose common position a mark keeps."""
-        return OF_LAKE in self.configuration()
-
-    def size(self) -> Size:
-        """Return the size of the table."""
-        files = pa.table(self._table.get_add_actions())
-        rows = files.column("num_records").to_pylist()
-        return Size(self._table.version(), sum(rows), len(rows), sum(files.column("size_bytes").to_pylist()))
+        parts = [dict(zip(columns, each, strict=True)) for each in zip(*values, strict=True)] or [{}] * len(names)
+        return [TableFile(*each) for each in zip(parts, names, rows, sizes, strict=True)]
 
     def partition_columns(self) -> list[str]:
         """Return the partition columns of the table."""
-        return list(self._metadata().partitionColumns)
+        return list(self._state().metadata.partitionColumns)
 
     def configuration(self) -> dict[str, str]:
         """Return the properties of the table."""
-        return {name: each for name, each in self._metadata().configuration.items() if each is not None}
+        return {name: each for name, each in self._state().metadata.configuration.items() if each is not None}
 
     def rules(self, *, rewrites: bool) -> TableRules:
         """Return the rules that every row must meet. Raises TableAsksMore."""
-        return delta_rules(self.path, self.schema_form(), self._protocol(), self.configuration(), rewrites=rewrites)
+        protocol = self._state().protocol
+        return delta_rules(self.path, self.schema_form(), protocol, self.configuration(), rewrites=rewrites)
 
     def _check_rewrite(self) -> None:
         """Refuse to rewrite files that may hold deleted rows. Raises TableAsksMore."""
-        for what in deletion_vectors(self._protocol()):
+        for what in deletion_vectors(self._state().protocol):
             raise TableAsksMore(self.path, what)
 
     def schema_form(self) -> dict[str, Any]:
         """Return the columns in Delta's own form."""
-        return self._state().schema()
-
-    def form_of(self, schema: pa.Schema) -> dict[str, Any]:
-        """Return in that form the columns that the table would have for a schema."""
-        form: dict[str, Any] = msgspec.json.decode(Schema.from_arrow(schema).to_json())
-        return form
+        return msgspec.json.decode(self._state().metadata.schemaString, type=dict[str, Any])
 
     def arrow_schema(self) -> pa.Schema:
         """Return the columns as an Arrow schema."""
@@ -204,36 +156,29 @@ class LakeTable(Table):
     def add_columns(self, schema: pa.Schema, names: Sequence[str]) -> None:
         """Add some columns of a schema, or fields of theirs, to the table. Raises CommitFailedError."""
         fields = [each for each in Schema.from_arrow(schema).fields if each.name in names]
-        with self._storage.asking(self._at):
+        with self._storage.asking(self.folder):
             self._table.alter.add_columns(fields, commit_properties=CommitProperties(max_commit_retries=0))
         self._forget()
 
     def batches(self, names: Sequence[str], rows_together: int = SCAN_ROWS) -> Iterator[pa.RecordBatch]:
-        """Yield some columns, in batches bounded in rows and roughly in bytes.
-
-        Raises TableDamaged; StorageAway if the storage does not answer.
-        """
+        """Yield some columns, in batches bounded in rows and roughly in bytes. Raises TableDamaged, StorageAway."""
         for name in sorted(self.file_names()):
-            if not (self._at / name).is_file():
+            if not (self.folder / name).is_file():
                 raise self.damaged(f"its file {name} is not there")
         try:
-            with self._storage.asking(self._at):
+            with self._storage.asking(self.folder):
                 row_bytes, plain = self._looked_at(names)
                 rows = max(1, min(rows_together, SCAN_BYTES // row_bytes))
-                if plain:
-                    yield from self._file_batches(names, rows)
-                    return
-                yield from self._table.to_pyarrow_dataset().to_batches(
-                    columns=list(names), batch_size=rows, batch_readahead=0, fragment_readahead=0
-                )
+                if not plain:
+                    yield from self._table.to_pyarrow_dataset().to_batches(
+                        columns=list(names), batch_size=rows, batch_readahead=0, fragment_readahead=0
+                    )
+                for name in sorted(self.file_names()) if plain else ():
+                    with self._storage.parquet(self.folder / name) as source:
+                        for batch in source.iter_batches(rows, columns=list(names), use_threads=False):
+                            yield batch.select(list(names))
         except (OSError, pa.ArrowException, DeltaError) as exc:
             raise self.damaged(self._storage.public_text(exc)) from None
-
-    def _file_batches(self, names: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
-        for name in sorted(self.file_names()):
-            with self._storage.parquet(self._at / name) as source:
-                for batch in source.iter_batches(rows, columns=list(names), use_threads=False):
-                    yield batch.select(list(names))
 
     def _looked_at(self, names: Sequence[str]) -> tuple[int, bool]:
         """Return the uncompressed bytes of a row, and whether the files can be read as they are.
@@ -244,19 +189,12 @@ class LakeTable(Table):
         most, plain, schema = 1, not self._table.protocol().reader_features, self.arrow_schema()
         wanted = [schema.field(name) for name in names]
         for name in sorted(self.file_names()):
-            with self._storage.parquet(self._at / name) as source:
-                file, there = source.metadata, source.schema_arrow
+            with self._storage.parquet(self.folder / name) as source:
+                file, there = source.metadata, {each.name: each.type for each in source.schema_arrow}
             size = sum(file.row_group(number).total_byte_size for number in range(file.num_row_groups))
             most = max(most, size // max(1, file.num_rows))
-            plain = plain and all(
-                each.name in there.names and there.field(each.name).type == each.type for each in wanted
-            )
+            plain = plain and all(there.get(each.name) == each.type for each in wanted)
         return most, plain
-
-    def file_sizes(self) -> list[int]:
-        """Return the bytes of each file that the table points to."""
-        files = pa.table(self._table.get_add_actions())
-        return [int(size) for size in files.column("size_bytes").to_pylist()]
 
     def compact(self, file_bytes: int) -> tuple[int, int]:
         """Join files smaller than a size; return how many, and into how many. Raises CommitFailedError.
@@ -266,12 +204,12 @@ class LakeTable(Table):
         """
         self._check_rewrite()
         before = self.file_names()
-        with self._storage.asking(self._at):
+        with self._storage.asking(self.folder):
             done = self._table.optimize.compact(
                 target_size=file_bytes, max_concurrent_tasks=1, writer_properties=WriterProperties(compression="ZSTD")
             )
         if done["numFilesAdded"]:
-            self._storage.bring_to_disk(*(self._at / name for name in self.file_names() - before))
+            self._storage.bring_to_disk(*(self.folder / name for name in self.file_names() - before))
             self.sync()
         return int(done["numFilesRemoved"]), int(done["numFilesAdded"])
 
@@ -286,20 +224,20 @@ class LakeTable(Table):
     def _vacuum(self, older_than_hours: int, *, dry_run: bool, full: bool) -> list[str]:
         """Return only files that exist: delta-rs names all that its log lists as removed."""
         named = self._table.vacuum(older_than_hours, enforce_retention_duration=False, full=full)  # a dry run
-        found = [self._at / name for name in named]
+        found = [self.folder / name for name in named]
         folders = [each for each in {file.parent for file in found} if each.is_dir()]
         standing = {file for each in folders for file in each.iterdir()}
         gone = [file for file in found if file in standing]
         if gone and not dry_run:
             self._table.vacuum(older_than_hours, dry_run=False, enforce_retention_duration=False, full=full)
-        return [str(file).removeprefix(f"{self._at}/") for file in gone]
+        return [below(file, self.folder) for file in gone]
 
     def purge(self, older_than_hours: int) -> list[str]:
         """Remove the whole past of the table: older versions, their files and metadata."""
         gone = self._vacuum(0, dry_run=False, full=False)
         gone += self.vacuum(older_than_hours, dry_run=False)
         self._forget()
-        version, log = self._table.version(), self._at / "_delta_log"
+        version, log = self._table.version(), self.folder / "_delta_log"
         self._table.create_checkpoint()
         self._storage.bring_to_disk(log / f"{version:020}.checkpoint.parquet", log / "_last_checkpoint")
         for file in log.iterdir():
@@ -310,13 +248,7 @@ class LakeTable(Table):
         self._forget()
         return gone
 
-    def commit(
-        self,
-        added: Sequence[tuple[PartOf, DataFile]],
-        removed: Sequence[str],
-        transactions: Transactions,
-        notes: Mapping[str, str],
-    ) -> None:
+    def commit(self, added: Sequence[DataFile], removed: Titles, transactions: Transactions, notes: Texts) -> None:
         """Write a commit; delta-rs only makes the table's checkpoint."""
         self.rules(rewrites=False)
         if removed:
@@ -326,12 +258,12 @@ class LakeTable(Table):
         known = [(name, end) for name, end in self._found_again().items() if name not in dict(transactions)]
         properties = due_properties(self, transactions, notes) if SOURCES in notes else {}
         actions = [*self._removals(removed), *map(_addition, added)]
-        after = write_commit(self._at, self._state(), actions, [*known, *transactions], notes, properties)
+        after = write_commit(self.folder, self._state(), actions, [*known, *transactions], notes, properties)
         self._forget()
         if after.checkpoint_is_due():
             self._log = after
             try:
-                with self._storage.asking(self._at):
+                with self._storage.asking(self.folder):
                     self._table.create_checkpoint()
                     self._table.cleanup_metadata()
                     self.sync()
@@ -343,16 +275,13 @@ class LakeTable(Table):
     def _removals(self, names: Sequence[str]) -> Iterator[dict[str, Any]]:
         """Yield the actions that remove files, by their paths in the log. Raises CommitFailedError."""
         if names:
-            named = {unquote(path): path for path in self._paths()}
+            paths = pa.table(self._table.get_add_actions()).column("path").to_pylist()
+            named = {unquote(path): path for path in paths}
             now_ms = SYSTEM.now_ms()
             for name in names:
                 if name not in named:
                     raise CommitFailedError(f"{name} is not in the table any more")
                 yield {"remove": {"path": named[name], "dataChange": True, "deletionTimestamp": now_ms}}
-
-    def _paths(self) -> list[str]:
-        found: list[str] = pa.table(self._table.get_add_actions()).column("path").to_pylist()
-        return found
 
     def sync(self) -> None:
         """Sync the last commit: Spark's checkpoint must not be ahead of it after a power cut.
@@ -360,17 +289,13 @@ class LakeTable(Table):
         The table's own checkpoint, too, if the commit has made one: readers begin with it. A write
         transaction leaves this table at the version before it, a compaction does not: so both are synced.
         """
-        log, version = self._at / "_delta_log", self._table.version()
+        log, version = self.folder / "_delta_log", self._table.version()
         made = [f"{number:020}{kind}" for number in (version, version + 1) for kind in _LOG_FILES]
         self._storage.bring_to_disk(*(log / name for name in (*made, "_last_checkpoint")))
 
-    def drop(self) -> None:
-        """Do nothing: a Delta table is known by its folder alone."""
 
-
-def _addition(added: tuple[PartOf, DataFile]) -> dict[str, Any]:
-    part, file = added
-    action = {"path": file.name, "partitionValues": dict(part), "size": file.size, "stats": file.stats}
+def _addition(file: DataFile) -> dict[str, Any]:
+    action = {"path": file.name, "partitionValues": dict(file.part), "size": file.size, "stats": file.stats}
     return {"add": action | {"modificationTime": SYSTEM.now_ms(), "dataChange": True}}
 
 

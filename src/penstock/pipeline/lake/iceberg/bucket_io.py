@@ -1,12 +1,11 @@
 """pyiceberg's access to the files of tables in a bucket, through the store that tasks and commands use.
 
-So one set of variables holds endpoint and credentials, a role applies to both, and the store's errors become
-our own. An object that must be new is put with `If-None-Match`. Credentials vended by a REST catalog are not
-used, for tasks never see the catalog and could not get them.
+So one set of variables or a role gives endpoint and credentials, and the store's errors become our own. An object that
+must be new is put with `If-None-Match`. Credentials of a REST catalog are not used: tasks never see the catalog.
 """
 
 from io import BytesIO
-from typing import Any
+from typing import Any, cast
 
 from pyiceberg.io import FileIO, InputFile, InputStream, OutputFile, OutputStream
 
@@ -46,14 +45,9 @@ class BucketFile(InputFile, OutputFile):
         return self._path.is_file()
 
     def open(self, seekable: bool = True) -> InputStream:
-        """Open it: a data file by the ranges that are read, a metadata file as a whole.
-
-        Raises FileNotFoundError.
-        """
-        opened: Any = (
-            BUCKETS.opened(self._path) if self.location.endswith(_IN_PARTS) else BytesIO(self._path.read_bytes())
-        )
-        return opened  # type: ignore[no-any-return]
+        """Open it: a data file by the ranges that are read, a metadata file as a whole. Raises FileNotFoundError."""
+        path = self._path
+        return cast(InputStream, BUCKETS.opened(path) if path.name.endswith(_IN_PARTS) else BytesIO(path.read_bytes()))
 
     def to_input_file(self) -> "BucketFile":
         """Return the object to read."""
@@ -72,15 +66,12 @@ class _Description(OutputStream):
         self._content, self._closed = BytesIO(), False
 
     def write(self, b: bytes) -> int:
-        """Append some bytes."""
         return self._content.write(b)
 
     def tell(self) -> int:
-        """Return the number of bytes written so far."""
         return self._content.tell()
 
     def close(self) -> None:
-        """Put the object. Raises FileExistsError."""
         if not self._closed:
             self._closed = True
             self._put(self._path, self._content.getvalue())

@@ -30,13 +30,22 @@ from penstock.database.address import short_name, without_password
 from penstock.errors import CatalogAway, InvalidOption, MissingExtra
 
 from ..paths import CATALOG, CATALOG_DATABASE, CONTROL, catalog_root, check_catalog, is_delta
-from ..storage import Location, storage_of
-from .files import address_of, at
+from ..storage import Location, location, storage_of
 
 NAME = "penstock"
 _WAIT_SECONDS = 60
 _CONNECT_SECONDS = 10
 _REST, _POSTGRES = ("http", "https"), ("postgresql", "postgres")
+
+
+def at(address: str) -> Location:
+    """Return the location of an address in a table."""
+    return location(address.removeprefix("file://"))
+
+
+def address_of(path: Location) -> str:
+    """Return the address that tables use for a location."""
+    return str(path) if "://" in str(path) else f"file://{path}"
 
 
 class LakeCatalog(msgspec.Struct, frozen=True):
@@ -47,10 +56,7 @@ class LakeCatalog(msgspec.Struct, frozen=True):
 
 
 def begin(root: Location, uri: str | None, namespace: str | None) -> None:
-    """Make a folder a lake of Iceberg tables, or check that it is one, of this catalog if one is named.
-
-    Raises InvalidOption, CatalogAway.
-    """
+    """Make a folder a lake of Iceberg tables, or check that it is this one. Raises InvalidOption, CatalogAway."""
     _check(uri)
     check_catalog(root, uri)
     if any(sign in str(root) for sign in "?#"):
@@ -99,9 +105,11 @@ def is_beside(catalog: Catalog) -> bool:
 
 
 def _catalog(root: Location, uri: str | None) -> Catalog:
+    """Open a catalog, without a pool: pyiceberg's own keeps connections open, which do not survive a fork."""
     options = {"warehouse": address_of(root), **storage_of(root).iceberg_options}
     if uri is None:
-        return _SqlCatalog(_file_engine(root / CONTROL / CATALOG_DATABASE), options)
+        address, how = f"sqlite:///{root / CONTROL / CATALOG_DATABASE}", {"timeout": _WAIT_SECONDS}
+        return _SqlCatalog(create_engine(address, poolclass=NullPool, connect_args=how), options)
     if urlsplit(uri).scheme in _POSTGRES:
         return _SqlCatalog(_postgres_engine(uri), options)
     return _rest_catalog(uri, storage_of(root).iceberg_options)
@@ -126,7 +134,6 @@ class _SqlCatalog(SqlCatalog):
 
     @property
     def engine(self) -> Any:
-        """The database."""
         return self._unpooled
 
     @engine.setter
@@ -143,11 +150,6 @@ class _SqlCatalog(SqlCatalog):
         SqlCatalog._write_metadata(metadata, io, metadata_path)
         file = at(metadata_path)
         storage_of(file).bring_to_disk(file)
-
-
-# Both without a pool: pyiceberg's own keeps connections open, which do not survive a fork.
-def _file_engine(file: Location) -> Engine:
-    return create_engine(f"sqlite:///{file}", poolclass=NullPool, connect_args={"timeout": _WAIT_SECONDS})
 
 
 def _postgres_engine(uri: str) -> Engine:

@@ -7,21 +7,22 @@ between. pyiceberg would retry, and add the rows a second time after another dri
 batch: its retries are off for our commits, whatever the table is configured to.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Self
 from uuid import UUID
 
-import msgspec
 import pyarrow as pa
 from deltalake.exceptions import CommitFailedError
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, ServerError, TableAlreadyExistsError
-from pyiceberg.io.pyarrow import parquet_files_to_data_files
+from pyiceberg.io.pyarrow import parquet_files_to_data_files, schema_to_pyarrow
+from pyiceberg.schema import Schema
 from pyiceberg.table import FileScanTask, TableProperties, Transaction
 from pyiceberg.table import Table as Loaded
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import MAIN_BRANCH
+from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.table.update import TableUpdate
 from pyiceberg.table.update.snapshot import ExpireSnapshots
 from pyiceberg.transforms import IdentityTransform, parse_transform
@@ -29,16 +30,32 @@ from pyiceberg.transforms import IdentityTransform, parse_transform
 from penstock.clock import SYSTEM
 from penstock.errors import InvalidOption, PipelineFailed, TableAsksMore
 
-from ..contract import FILES, OF_LAKE, ROWS, SCAN_BYTES, SCAN_ROWS, SOURCES, DataFile, PartOf, Size, Table, TableRules
-from ..identity import Source, Transactions
-from ..paths import descriptions
-from ..storage import Location, storage_of
-from .catalog import catalog_of, is_beside, make_namespace
-from .files import address_of, arrow_of, at, form_of, joined, kept, metadata_files, needed
+from ..contract import (
+    FILES,
+    NO_TEXTS,
+    OF_LAKE,
+    ROWS,
+    SCAN_BYTES,
+    SCAN_ROWS,
+    SOURCES,
+    DataFile,
+    Table,
+    TableFile,
+    TableRules,
+    Texts,
+    Titles,
+    delta_form,
+)
+from ..data_files import OpenFile, Rewritten, fitting, plain_field, rows_of
+from ..identity import Transactions
+from ..paths import below, descriptions
+from ..storage import Location
+from .catalog import address_of, at, catalog_of, is_beside, make_namespace
 
 _OPERATION = "penstock.operation"  # in the summary of a snapshot: its operation, where Iceberg has no word for it
 _KEPT_SNAPSHOTS = 100  # each commit writes the whole list
 _HOUR_MS = 3_600_000
+_ENDINGS = (".parquet", ".avro", ".json")  # of the files of a table
 _PROPERTIES = {
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "20",
@@ -52,14 +69,14 @@ class IcebergTable(Table):
     parts_in_files = True
 
     def __init__(self, path: Location) -> None:
-        self.path = str(path)
+        super().__init__(path)
         self._catalog, self._name = catalog_of(path)
         self._loaded: Loaded | None = None
 
     @property
     def settles_late(self) -> bool:  # type: ignore[override]
         """Whether a commit reported as failed may still take effect, as behind a connection to a catalog."""
-        return not is_beside(self._catalog) or storage_of(self.folder).settles_late
+        return not is_beside(self._catalog) or self._storage.settles_late
 
     @property
     def _table(self) -> Loaded:
@@ -90,31 +107,19 @@ class IcebergTable(Table):
             raise InvalidOption("namespace", self._name[0], wanted)
         return found
 
-    def _forget(self) -> None:
-        """Drop the loaded table after a commit: the next access loads it again."""
-        self._loaded = None
-
     @classmethod
-    def opened(
-        cls,
-        path: Location,
-        schema: pa.Schema,
-        configuration: Mapping[str, str] | None = None,
-        partition_by: Sequence[str] = (),
-    ) -> Self:
-        """Return the table at a path, made with these columns if there is none."""
+    def opened(cls, path: Location, schema: pa.Schema, properties: Texts = NO_TEXTS, partition_by: Titles = ()) -> Self:
+        """Return the table at a path, made with these columns and properties if there is none."""
         table = cls(path)
         try:
             table._loaded = table._known()
         except NoSuchTableError:
             make_namespace(table._catalog, table._name[0])
-            if any(descriptions(path)):  # a new table would replace the one that is there
-                table._loaded = table._load()
-                return table
-            (path / "metadata").mkdir(parents=True, exist_ok=True)
-            with suppress(TableAlreadyExistsError, CommitFailedException):  # another driver has just made it
-                _create(table._catalog, table._name, path, schema, dict(configuration or {}), partition_by)
-            storage_of(path).bring_to_disk(path / "metadata", path)
+            if not any(descriptions(path)):  # else a new table would replace the one that is there
+                (path / "metadata").mkdir(parents=True, exist_ok=True)
+                with suppress(TableAlreadyExistsError, CommitFailedException):  # another driver has just made it
+                    table._create(schema, properties, partition_by)
+                table._storage.bring_to_disk(path / "metadata", path)
         return table
 
     def drop(self) -> None:
@@ -125,6 +130,25 @@ class IcebergTable(Table):
                     return  # it belongs to another lake
             self._catalog.drop_table(self._name)
 
+    def _create(self, schema: pa.Schema, properties: Mapping[str, str], partition_by: Sequence[str]) -> None:
+        """Create it, partitioned by columns of its own, or by a unit of time of one: `timestamp_day`."""
+        address, told = address_of(self.folder), _PROPERTIES | dict(properties)
+        making = self._catalog.create_table_transaction(self._name, schema, location=address, properties=told)
+        with making as transaction:
+            if partition_by:
+                with transaction.update_spec() as spec:
+                    for each in partition_by:
+                        column, _, unit = each.rpartition("_")
+                        transform = IdentityTransform() if each in schema.names else parse_transform(unit)
+                        spec.add_field(each if each in schema.names else column, transform, each)
+            # Our files have no column ids, so columns are found by name.
+            mapping = transaction.table_metadata.schema().name_mapping.model_dump_json()
+            transaction.set_properties({TableProperties.DEFAULT_NAME_MAPPING: mapping})
+
+    def version(self) -> int:
+        """Return the number of the last commit."""
+        return self._table.last_sequence_number
+
     def moment(self) -> str:
         """Return the location of its metadata file."""
         return str(self._table.metadata_location)
@@ -133,15 +157,6 @@ class IcebergTable(Table):
         """Return the version that an application has reached."""
         found = self._table.properties.get(application)
         return None if found is None else int(found)
-
-    def sources(self) -> list[Source]:
-        """Return the topics that feed the table, as our last commit names them."""
-        said = self._table.properties.get(SOURCES)
-        return [] if said is None else msgspec.json.decode(said, type=list[Source])
-
-    def is_of_lake(self) -> bool:
-        """Return whether it was committed to as one of several tables whose common position a mark keeps."""
-        return OF_LAKE in self._table.properties
 
     def configuration(self) -> dict[str, str]:
         """Return the properties of the table."""
@@ -160,15 +175,16 @@ class IcebergTable(Table):
 
     def schema_form(self) -> dict[str, Any]:
         """Return the columns in Delta's own form."""
-        return form_of(self.arrow_schema())
+        return delta_form(self.arrow_schema())
 
     def form_of(self, schema: pa.Schema) -> dict[str, Any]:
         """Return in that form the columns that the table would have for a schema."""
-        return form_of(kept(schema))
+        kept = Catalog._convert_schema_if_needed(schema)  # Iceberg has no integers of 8 or 16 bits
+        return delta_form(_arrow_of(kept))
 
     def arrow_schema(self) -> pa.Schema:
         """Return the columns as an Arrow schema."""
-        return arrow_of(self._table.schema())
+        return _arrow_of(self._table.schema())
 
     def add_columns(self, schema: pa.Schema, names: Sequence[str]) -> None:
         """Add some columns of a schema, or fields of theirs, to the table. Raises CommitFailedError."""
@@ -181,33 +197,14 @@ class IcebergTable(Table):
     def _tasks(self) -> list[FileScanTask]:
         return list(self._table.scan().plan_files())
 
-    def is_empty(self) -> bool:
-        """Return whether the table holds no files."""
-        return not self._tasks()
+    def files(self) -> list[TableFile]:
+        """Return the files that the table points to."""
+        return [self._listed(each) for each in self._tasks()]
 
-    def files(self) -> list[tuple[PartOf, str]]:
-        """Return the files that the table points to, as paths below its folder, each with its part."""
-        names = self.partition_columns()
-        return [
-            (
-                {name: _said(each.file.partition[number]) for number, name in enumerate(names)},
-                self._below(each.file.file_path),
-            )
-            for each in self._tasks()
-        ]
-
-    def _below(self, location: str) -> str:
-        return _below(at(location), self.path)
-
-    def file_sizes(self) -> list[int]:
-        """Return the bytes of each file that the table points to."""
-        return [each.file.file_size_in_bytes for each in self._tasks()]
-
-    def size(self) -> Size:
-        """Return the size of the table."""
-        tasks = [each.file for each in self._tasks()]
-        rows, size = sum(each.record_count for each in tasks), sum(each.file_size_in_bytes for each in tasks)
-        return Size(self._table.last_sequence_number, rows, len(tasks), size)
+    def _listed(self, task: FileScanTask) -> TableFile:
+        file, values = task.file, enumerate(self.partition_columns())
+        part = {name: None if file.partition[n] is None else str(file.partition[n]) for n, name in values}
+        return TableFile(part, below(at(file.file_path), self.folder), file.record_count, file.file_size_in_bytes)
 
     def batches(self, names: Sequence[str], rows_together: int = SCAN_ROWS) -> Iterator[pa.RecordBatch]:
         """Yield some columns, in batches bounded in rows and roughly in bytes. Raises TableDamaged."""
@@ -230,32 +227,22 @@ class IcebergTable(Table):
         self._table.metadata.properties[TableProperties.COMMIT_NUM_RETRIES] = "0"  # in this copy only
         return _Remembering(self._table)
 
-    def commit(
-        self,
-        added: Sequence[tuple[PartOf, DataFile]],
-        removed: Sequence[str],
-        transactions: Transactions,
-        notes: Mapping[str, str],
-        operation: str | None = None,
-    ) -> None:
+    def commit(self, added: Sequence[DataFile], removed: Titles, transactions: Transactions, notes: Texts) -> None:
         """Commit on top of the last snapshot. Raises CommitFailedError, TableAsksMore."""
         transaction = self._begin()
         sticky = {name: notes[name] for name in (SOURCES, OF_LAKE) if name in notes}
         properties = {name: str(version) for name, version in transactions} | sticky
         if properties:
             transaction.set_properties(properties)
-        summary = {name: each for name, each in notes.items() if name not in sticky}
-        update = transaction.update_snapshot(summary | ({_OPERATION: operation} if operation else {}))
-        tasks, old = self._tasks() if removed else [], set(removed)
-        tasks = [each for each in tasks if self._below(each.file.file_path) in old]
+        update = transaction.update_snapshot({name: each for name, each in notes.items() if name not in sticky})
+        old = {str(self.folder / name) for name in removed}
+        tasks = [each for each in self._tasks() if str(at(each.file.file_path)) in old] if old else []
         if any(each.delete_files for each in tasks):
-            raise PipelineFailed(
-                f"rows of table {self.path} were deleted by an engine that did not write their files anew; "
-                "let it do so (rewrite_data_files), or they would come back"
-            )
+            said = f"rows of table {self.path} were deleted by an engine that did not write their files anew"
+            raise PipelineFailed(f"{said}; let it do so (rewrite_data_files), or they would come back")
         gone = [each.file for each in tasks]
         producer = _evaluating_alone(update.overwrite()) if gone else update.merge_append()
-        paths = (f"{self._table.location()}/{each.name}" for _, each in added)
+        paths = (f"{self._table.location()}/{each.name}" for each in added)
         try:
             with producer as files:
                 for data_file in parquet_files_to_data_files(self._table.io, transaction.table_metadata, paths):
@@ -282,14 +269,18 @@ class IcebergTable(Table):
         made = transaction.table_metadata.current_snapshot()
         before = self._table.metadata.current_snapshot()
         if made is not None and (before is None or made.snapshot_id != before.snapshot_id):
-            known = set() if before is None else set(metadata_files(self._table, before))
-            new = [file for file in metadata_files(self._table, made) if file not in known]
-            storage_of(self.folder).bring_to_disk(*new)
+            known = set() if before is None else set(_metadata_files(self._table, before))
+            new = [file for file in _metadata_files(self._table, made) if file not in known]
+            self._storage.bring_to_disk(*new)
             old = sorted(transaction.table_metadata.snapshots, key=lambda each: each.timestamp_ms)
             named = {made.snapshot_id, *_named(transaction.table_metadata)}
             old = [each for each in old if each.snapshot_id not in named][: -_KEPT_SNAPSHOTS + 1]
             if old:
                 ExpireSnapshots(transaction).by_ids([each.snapshot_id for each in old]).commit()
+        self._close(transaction)
+
+    def _close(self, transaction: Transaction) -> None:
+        """Commit; the next access loads the table again."""
         try:
             transaction.commit_transaction()
         except CommitFailedException as exc:
@@ -297,27 +288,23 @@ class IcebergTable(Table):
         finally:
             self._forget()
 
+    def _forget(self) -> None:
+        self._loaded = None
+
     def compact(self, file_bytes: int) -> tuple[int, int]:
         """Join files smaller than a size; return how many, and into how many. Raises CommitFailedError.
 
-        The old files stay until `vacuum`. A file from which another engine has deleted rows without rewriting
-        it is left alone.
+        The old files stay until `vacuum`. A file with rows deleted by another engine that did not rewrite it stays.
         """
-        names = self.partition_columns()
-        small: dict[tuple[Any, ...], list[tuple[str, int]]] = {}
-        for each in self._tasks():
-            if each.file.file_size_in_bytes < file_bytes and not each.delete_files:
-                part = tuple(each.file.partition[number] for number in range(len(names)))
-                small.setdefault(part, []).append((self._below(each.file.file_path), each.file.file_size_in_bytes))
-        done = joined(self.folder, self.arrow_schema(), list(small.values()), file_bytes)
-        if not done.removed:
-            return 0, 0
-        notes = {ROWS: "0", FILES: str(len(done.added))}
-        try:
-            self.commit(done.added, done.removed, [], notes, "optimize")
-        except BaseException:
-            done.take_back(self)
-            raise
+        small: dict[tuple[str | None, ...], list[TableFile]] = {}
+        for each in map(self._listed, (each for each in self._tasks() if not each.delete_files)):
+            if each.size < file_bytes:
+                small.setdefault(tuple(each.part.values()), []).append(each)
+        done = _joined(self.folder, self.arrow_schema(), list(small.values()), file_bytes)
+        if done.removed:
+            with done.committing(self):
+                notes = {ROWS: "0", FILES: str(len(done.added)), _OPERATION: "optimize"}
+                self.commit(done.added, done.removed, [], notes)
         return len(done.removed), len(done.added)
 
     def commits(self, at_most: int) -> list[dict[str, Any]]:
@@ -326,41 +313,29 @@ class IcebergTable(Table):
         for each in sorted(self._table.snapshots(), key=lambda each: -(each.sequence_number or 0))[:at_most]:
             said = {} if each.summary is None else dict(each.summary.additional_properties)
             operation = "" if each.summary is None else each.summary.operation.value
-            found.append(
-                {
-                    "version": each.sequence_number,
-                    "timestamp": each.timestamp_ms,
-                    "operation": said.get(_OPERATION, operation),
-                    ROWS: said.get(ROWS, said.get("added-records", 0)),
-                    FILES: said.get("added-data-files", 0),
-                    "num_removed_files": said.get("deleted-data-files", 0),
-                }
-            )
+            commit: dict[str, Any] = {"version": each.sequence_number, "timestamp": each.timestamp_ms}
+            commit |= {"operation": said.get(_OPERATION, operation), ROWS: said.get(ROWS, said.get("added-records", 0))}
+            commit |= {FILES: said.get("added-data-files", 0), "num_removed_files": said.get("deleted-data-files", 0)}
+            found.append(commit)
         return found
 
     def purge(self, older_than_hours: int) -> list[str]:
-        """Remove the whole past of the table: older snapshots, their files and metadata.
-
-        Raises PipelineFailed if a snapshot has a tag or branch, for it would stay.
-        """
-        names = sorted(self._table.metadata.refs.keys() - {MAIN_BRANCH})
+        """Remove all older snapshots, their files and metadata. Raises PipelineFailed if a tag or branch keeps one."""
+        names = ", ".join(sorted(self._table.metadata.refs.keys() - {MAIN_BRANCH}))
         if names:
-            raise PipelineFailed(
-                f"table {self.path} has tags or branches, which keep what was: {', '.join(names)}; drop "
-                "them, and run this again"
-            )
-        was = needed(self._table, self._table.snapshots())
+            said = f"table {self.path} has tags or branches, which keep what was: {names}"
+            raise PipelineFailed(f"{said}; drop them, and run this again")
+        was = _needed(self._table, self._table.snapshots())
         # The snapshot that removes files still describes them; the next one does not.
-        self.commit((), (), [], {}, "erase")
-        was |= needed(self._table, self._table.snapshots())
+        self.commit((), (), [], {_OPERATION: "erase"})
+        was |= _needed(self._table, self._table.snapshots())
         self._expire(set())
-        is_now = needed(self._table, self._table.snapshots())
+        is_now = _needed(self._table, self._table.snapshots())
         gone = [each for each in was - is_now if each.is_file()]
         for each in gone:
             each.unlink(missing_ok=True)
-        names = [_below(each, self.path) for each in gone]
-        gone_since = self.vacuum(older_than_hours, dry_run=False)
-        return sorted(name for name in {*names, *gone_since} if name.endswith(".parquet"))
+        removed = {*(below(each, self.folder) for each in gone), *self.vacuum(older_than_hours, dry_run=False)}
+        return sorted(name for name in removed if name.endswith(".parquet"))
 
     def _expire(self, stay: set[int]) -> None:
         """Expire all snapshots but the given ones, the last one, and named ones. Raises CommitFailedError."""
@@ -369,12 +344,7 @@ class IcebergTable(Table):
         if gone:
             expiring = self._begin()
             ExpireSnapshots(expiring).by_ids(gone).commit()
-            try:
-                expiring.commit_transaction()
-            except CommitFailedException as exc:
-                raise CommitFailedError(str(exc)) from exc
-            finally:
-                self._forget()
+            self._close(expiring)
 
     def vacuum(self, older_than_hours: int, *, dry_run: bool) -> list[str]:
         """Expire snapshots older than an age, and remove files of that age that no snapshot points to."""
@@ -383,13 +353,15 @@ class IcebergTable(Table):
         stay = [each for each in self._table.snapshots() if each.timestamp_ms >= before_ms or each.snapshot_id in named]
         if not dry_run:
             self._expire({each.snapshot_id for each in stay})
-        held = needed(self._table, stay)
-        files = storage_of(self.folder).files_below(self.folder)
-        files = (each for each in files if each not in held and _is_ours(_below(each, self.path)))
-        left = [each for each in files if each.stat().st_mtime * 1000 < before_ms]
-        for each in [] if dry_run else left:
+        held = _needed(self._table, stay)
+        found = {below(each, self.folder): each for each in self._storage.files_below(self.folder)}
+        # Not our state beside the table, nor an old table.
+        ours = {name: each for name, each in found.items() if not name.startswith("_") and name.endswith(_ENDINGS)}
+        old = {name: each for name, each in ours.items() if each not in held}
+        left = {name: each for name, each in old.items() if each.stat().st_mtime * 1000 < before_ms}
+        for each in () if dry_run else left.values():
             each.unlink(missing_ok=True)
-        return sorted(_below(each, self.path) for each in left)
+        return sorted(left)
 
 
 class _Remembering(Transaction):
@@ -402,7 +374,6 @@ class _Remembering(Transaction):
 
     @property
     def table_metadata(self) -> TableMetadata:
-        """The metadata of the table after the changes so far."""
         if self._worked_out is None or self._worked_out[0] is not self._updates:
             self._worked_out = self._updates, super().table_metadata
         return self._worked_out[1]
@@ -419,44 +390,58 @@ def _evaluating_alone(producer: Any) -> Any:
     return producer
 
 
-def _below(file: Location, table: str) -> str:
-    """Return the path of a file below a table's folder."""
-    return str(file).removeprefix(f"{table}/")
-
-
-def _is_ours(below: str) -> bool:
-    """Return whether a file below a table belongs to it, not to our state beside it or to an old table."""
-    return not below.startswith("_") and below.endswith((".parquet", ".avro", ".json"))
-
-
 def _named(metadata: TableMetadata) -> set[int]:
     """Return the snapshots that a tag or branch names: the last one, and those that others have named."""
     return {each.snapshot_id for each in metadata.refs.values()}
 
 
-def _said(value: Any) -> str | None:
-    return None if value is None else str(value)
+def _metadata_files(table: Loaded, snapshot: Snapshot) -> Iterator[Location]:
+    """Yield the metadata files of a snapshot."""
+    yield at(snapshot.manifest_list)
+    for manifest in snapshot.manifests(table.io):
+        yield at(manifest.manifest_path)
 
 
-def _create(
-    catalog: Catalog,
-    name: tuple[str, str],
-    path: Location,
-    schema: pa.Schema,
-    configuration: dict[str, str],
-    partition_by: Sequence[str],
-) -> None:
-    """Create a table, partitioned by columns of its own, or by a unit of time of one: `timestamp_day`."""
-    making = catalog.create_table_transaction(
-        name, schema, location=address_of(path), properties=_PROPERTIES | configuration
-    )
-    with making as transaction:
-        if partition_by:
-            with transaction.update_spec() as spec:
-                for each in partition_by:
-                    column, _, unit = each.rpartition("_")
-                    transform = IdentityTransform() if each in schema.names else parse_transform(unit)
-                    spec.add_field(each if each in schema.names else column, transform, each)
-        # Our files have no column ids, so columns are found by name.
-        mapping = transaction.table_metadata.schema().name_mapping.model_dump_json()
-        transaction.set_properties({TableProperties.DEFAULT_NAME_MAPPING: mapping})
+def _needed(table: Loaded, snapshots: Collection[Snapshot]) -> set[Location]:
+    """Return all files that a table with these snapshots needs."""
+    found = {at(table.metadata_location)}
+    found |= {at(each.metadata_file) for each in table.metadata.metadata_log}
+    seen = set[str]()
+    for snapshot in snapshots:
+        found.update(_metadata_files(table, snapshot))
+        for manifest in snapshot.manifests(table.io):
+            if manifest.manifest_path not in seen:
+                seen.add(manifest.manifest_path)
+                entries = manifest.fetch_manifest_entry(table.io, discard_deleted=True)
+                found.update(at(entry.data_file.file_path) for entry in entries)
+    return found
+
+
+def _arrow_of(schema: Schema) -> pa.Schema:
+    """Return columns as an Arrow schema, without large types and without ids, which our files lack."""
+    found = schema_to_pyarrow(schema, include_field_ids=False)
+    return pa.schema([plain_field(each, nullable=True) for each in found])
+
+
+def _joined(path: Location, schema: pa.Schema, parts: Sequence[Sequence[TableFile]], file_bytes: int) -> Rewritten:
+    """Join the files of each partition into files of about a size; no commit."""
+    with Rewritten() as done:
+        for names in (names for files in parts for names in _bins(files, file_bytes)):
+            with OpenFile(path, schema) as file:
+                for batch in rows_of(path / name for name in names):
+                    for rows in fitting(pa.Table.from_batches([batch]), schema).to_batches():
+                        file.add(rows)
+                done.added.append(file.finish())
+            done.removed += names
+    return done
+
+
+def _bins(files: Sequence[TableFile], file_bytes: int) -> list[list[str]]:
+    bins, size = list[list[str]](), file_bytes
+    for each in files:
+        if size + each.size > file_bytes:
+            bins.append([])
+            size = 0
+        bins[-1].append(each.name)
+        size += each.size
+    return [names for names in bins if len(names) > 1]

@@ -1,28 +1,26 @@
 """Compares the fields of typed rows to the JSON in the log, some rows at a time, without their class.
 
-The types of the columns show how a field was read. Only certain differences count: a field missing in the
-JSON may have a default, and a column that is NULL may be younger than the row, or its field was removed. A
-column with the prefix `event_` is skipped: only the class tells whether the prefix is ours.
+The types of the columns show how a field was read. Only certain differences count: a missing field may have a default,
+and a NULL column be younger than the row, or its field removed; only the class tells whether a prefix `event_` is ours.
 """
 
 import base64
 import datetime as dt
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
 import pyarrow.compute as pc
 
-from penstock.log.contract import Log, Position, Topic
+from penstock.log.contract import Position
 from penstock.model.limits import ERASED
 
 from ...offsets import PLACE, Piece
 from ..contract import Table
-from .compare import Compared
-from .record_columns import field_names
+from .compare import Compared, field_names
 
 PREFIX = "event_"
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -41,33 +39,40 @@ def agrees(value: bytes, fields: Mapping[str, Any]) -> bool:
 
 
 def _is(said: Any, found: Any) -> bool:
-    judge = _BY_PYTHON.get(type(found))  # none for NULL
     try:
-        return judge is None or judge(said, found)
+        return _fits(said, found)
     except (ValueError, OverflowError, InvalidOperation):
         return True  # a form that Spark reads and Python does not
 
 
+def _fits(said: Any, found: Any) -> bool:
+    match found:
+        case bool():
+            return said is found
+        case int():
+            return type(said) is int and said == found
+        case float():
+            return _is_number(said) and float(said) == found
+        case Decimal():
+            return (_is_number(said) or isinstance(said, str)) and Decimal(said) == found
+        case str():
+            return _is_text(said, found)
+        case dt.datetime():
+            moment = dt.datetime.fromisoformat(said.upper()) if isinstance(said, str) else None
+            return moment is not None and ((moment.tzinfo is None) != (found.tzinfo is None) or moment == found)
+        case dt.date():
+            return isinstance(said, str) and dt.date.fromisoformat(said) == found
+        case bytes():  # Base64, or the bytes of the text, as pydantic has them
+            return isinstance(said, str) and (said.encode() == found or base64.b64decode(said) == found)
+        case list():
+            return _is_list(said, found)
+        case dict():
+            return _is_object(said, found)
+    return True  # NULL
+
+
 def _is_object(said: Any, found: Mapping[str, Any]) -> bool:
-    if not isinstance(said, dict):
-        return False
-    return all(_is(said[name], each) for name, each in found.items() if name in said)
-
-
-def _is_bool(said: Any, found: bool) -> bool:
-    return said is found
-
-
-def _is_integer(said: Any, found: int) -> bool:
-    return type(said) is int and said == found
-
-
-def _is_float(said: Any, found: float) -> bool:
-    return _is_number(said) and float(said) == found
-
-
-def _is_decimal(said: Any, found: Decimal) -> bool:
-    return (_is_number(said) or isinstance(said, str)) and Decimal(said) == found
+    return isinstance(said, dict) and all(_is(said[name], each) for name, each in found.items() if name in said)
 
 
 def _is_text(said: Any, found: str) -> bool:
@@ -79,22 +84,6 @@ def _is_text(said: Any, found: str) -> bool:
     with suppress(ValueError):
         return _is_same(said, json.loads(found))
     return False
-
-
-def _is_day(said: Any, found: dt.date) -> bool:
-    return isinstance(said, str) and dt.date.fromisoformat(said) == found
-
-
-def _is_moment(said: Any, found: dt.datetime) -> bool:
-    if not isinstance(said, str):
-        return False
-    moment = dt.datetime.fromisoformat(said.upper())
-    return (moment.tzinfo is None) != (found.tzinfo is None) or moment == found
-
-
-def _is_bytes(said: Any, found: bytes) -> bool:
-    """Compare Base64, or the bytes of the text, as pydantic has them."""
-    return isinstance(said, str) and (said.encode() == found or base64.b64decode(said) == found)
 
 
 def _is_list(said: Any, found: Sequence[Any]) -> bool:
@@ -128,42 +117,21 @@ def _is_number(said: Any) -> bool:
     return isinstance(said, int | float | Decimal) and not isinstance(said, bool)
 
 
-_BY_PYTHON: dict[type, Callable[[Any, Any], bool]] = {
-    bool: _is_bool,
-    int: _is_integer,
-    float: _is_float,
-    Decimal: _is_decimal,
-    str: _is_text,
-    dt.date: _is_day,
-    dt.datetime: _is_moment,
-    bytes: _is_bytes,
-    list: _is_list,
-    dict: _is_object,
-}
-
-
 _ROWS = 128  # rows whose values are in memory at a time
 
 
 def changed_fields(compared: Compared, at_most: int) -> list[Piece]:
-    """Return positions of typed rows whose fields differ from the log, up to a number.
-
-    Raises TableDamaged.
-    """
+    """Return positions of typed rows whose fields differ from the log, up to a number. Raises TableDamaged."""
     found = list[Piece]()
     for table in compared.tables:
         for rows in _rows(table, compared):
-            found += _differing(compared.log, compared.topic, rows)
+            for entry in compared.log.at(compared.topic, rows.keys()):
+                fields = rows[Position(entry.partition, entry.offset)]
+                if entry.type != ERASED and entry.value is not None and not agrees(entry.value, fields):
+                    found.append(Piece(entry.partition, entry.offset, entry.offset + 1))
             if len(found) >= at_most:
                 return found[:at_most]
     return found
-
-
-def _differing(log: Log, topic: Topic, rows: Mapping[Position, Mapping[str, Any]]) -> Iterator[Piece]:
-    for entry in log.at(topic, rows.keys()):
-        fields = rows[Position(entry.partition, entry.offset)]
-        if entry.type != ERASED and entry.value is not None and not agrees(entry.value, fields):
-            yield Piece(entry.partition, entry.offset, entry.offset + 1)
 
 
 def _rows(table: Table, compared: Compared) -> Iterator[dict[Position, dict[str, Any]]]:
@@ -175,14 +143,7 @@ def _rows(table: Table, compared: Compared) -> Iterator[dict[Position, dict[str,
         found = {
             Position(partition, offset): dict(zip(names, fields, strict=True))
             for partition, offset, *fields in rows
-            if _is_within(compared, partition, offset)
+            if compared.covers(partition, offset)
         }
         if found:
             yield found
-
-
-def _is_within(compared: Compared, partition: int | None, offset: int | None) -> bool:
-    if partition is None or offset is None or partition not in compared.within:
-        return False
-    start, end = compared.within[partition]
-    return start <= offset < end

@@ -1,17 +1,16 @@
 """The figures of a lake on a topic, for `reconcile`: rows, positions and faults, as values.
 
-The ends in a table's transactions say which rows it should hold; this module reads the rows, in batches. It
-counts tables with the columns partition and offset, as those of a lake have.
+The ends in a table's transactions say which rows it should hold; this module reads and counts them, in batches.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.errors import AnotherLog, HistoryTakenBack, MarkMissing
+from penstock.errors import AnotherLog, HistoryTakenBack
 from penstock.log.contract import Log, Topic
 
 from ...history import check_past, log_now
@@ -22,9 +21,8 @@ from ..lake import Lake
 from ..paths import folder_of, is_table
 from ..routing import REJECTED
 from ..storage import Location, asks_storage
-from .compare import Compared
+from .compare import Compared, fit, is_by_type, lost_columns, types_in
 from .field_values import changed_fields
-from .record_columns import fit, is_by_type, lost_columns, types_in
 from .superseded import Superseded, superseded
 
 _GATHERED_ROWS = 1 << 17
@@ -34,10 +32,9 @@ _GATHERED_ROWS = 1 << 17
 class Account:
     """The rows of a topic in some tables.
 
-    `held`: runs of offsets that are there, without gaps or doubles; `rows` minus `distinct` are doubled.
-    `ends`: up to where all of the tables are, by their own transactions. `strays`: rows of topics that do not
-    feed the tables, or without a position (the empty name). `misplaced`: rows in the wrong table for their
-    type, by table and type.
+    `held`: runs of offsets that are there, without gaps or doubles; `rows` minus `distinct` are doubled. `ends`: up to
+    where all of the tables are, by their own transactions. `strays`: rows of topics that do not feed the tables, or
+    without a position (the empty name). `misplaced`: rows in the wrong table for their type, by table and type.
     """
 
     rows: int
@@ -48,49 +45,37 @@ class Account:
     misplaced: Mapping[tuple[str, str], int] = field(default_factory=dict)
 
 
-def sources(path: Location) -> list[Source]:
-    """Return the topics that feed a lake or a table."""
-    return Lake(path).sources()
-
-
 def account(path: Location, source: Source) -> Account:
-    """Count the rows of a topic in the tables of a lake; tables without partition and offset are left out.
-
-    Raises TableDamaged.
-    """
+    """Count the rows of a topic in those tables of a lake that have positions. Raises TableDamaged."""
     lake = Lake(path)
-    fed = lake.fed_by(source)
     topics = {each.topic for each in lake.sources()}
     places, strays, seen = Places(), Counter[str](), Counter[tuple[str, str]]()
     gathered = list[pa.RecordBatch]()
-    for table in fed:
-        if table.has_columns(PLACE):
-            columns = types_in(table)
-            named, by_type = fit(columns, ["topic"]), is_by_type(table, columns)
-            names = [*PLACE, *["topic"] * named, *["type"] * by_type]
-            for batch in table.batches(names):
-                mine = _of_topic(batch, source.topic, topics, strays) if named else batch
-                if by_type:
-                    _see(mine.column("type"), table, seen)
-                gathered.append(mine.select(list(PLACE)))
-                if sum(each.num_rows for each in gathered) >= _GATHERED_ROWS:
-                    _add(table, places, gathered, strays)
-            _add(table, places, gathered, strays)
+    for table in (each for each in lake.fed_by(source) if each.has_columns(PLACE)):
+        columns = types_in(table)
+        named, by_type = fit(columns, ["topic"]), is_by_type(table, columns)
+        for batch in table.batches([*PLACE, *["topic"] * named, *["type"] * by_type]):
+            mine = _of_topic(batch, source.topic, topics, strays) if named else batch
+            for type, count in _counts(mine.column("type")) if by_type else ():
+                seen[table.folder.name, type] += count
+            gathered.append(mine.select(list(PLACE)))
+            if sum(each.num_rows for each in gathered) >= _GATHERED_ROWS:
+                _add(table, places, gathered, strays)
+        _add(table, places, gathered, strays)
     held = places.rows, places.distinct, tuple(places.runs())
     return Account(*held, lake.ends(source), dict(strays), _misplaced(seen, source.topic))
 
 
 def _of_topic(batch: pa.RecordBatch, topic: str, topics: set[str], strays: Counter[str]) -> pa.RecordBatch:
     """Return the rows of a topic; count those of topics that should not be there."""
-    for each in pc.value_counts(batch.column("topic")).to_pylist():
-        if each["values"] not in topics:
-            strays[each["values"] or ""] += each["counts"]
+    for name, count in _counts(batch.column("topic")):
+        if name not in topics:
+            strays[name] += count
     return batch.filter(pc.equal(batch.column("topic"), topic))
 
 
-def _see(types: pa.Array, table: Table, seen: Counter[tuple[str, str]]) -> None:
-    for each in pc.value_counts(types).to_pylist():
-        seen[table.folder.name, each["values"] or ""] += each["counts"]
+def _counts(texts: pa.Array) -> Iterator[tuple[str, int]]:
+    return ((each["values"] or "", each["counts"]) for each in pc.value_counts(texts).to_pylist())
 
 
 def _misplaced(seen: Mapping[tuple[str, str], int], topic: str) -> dict[tuple[str, str], int]:
@@ -140,11 +125,8 @@ class LakeFigures:
 
 @asks_storage
 def lake_figures(path: Location, log: Log, topic: str, *, values: bool) -> list[LakeFigures]:
-    """Return the figures of a lake's tables on a topic, for each log that fed them with one of that name.
-
-    `values`: compare the content of rows, too. Raises UnknownTopic, TableDamaged.
-    """
-    found = [_figures(path, log, source, values) for source in sources(path) if source.topic == topic]
+    """Return a lake's figures on a topic, for each log that fed it. Raises UnknownTopic, TableDamaged."""
+    found = [_figures(path, log, source, values) for source in Lake(path).sources() if source.topic == topic]
     return found or [LakeFigures(0, (), (), ())]
 
 
@@ -161,7 +143,7 @@ def _figures(path: Location, log: Log, source: Source, values: bool) -> LakeFigu
         for (table, type), count in sorted(counted.misplaced.items())
     ]
     lake = Lake(path)
-    if not is_table(path) and _has_lost_mark(lake):
+    if not is_table(path) and lake.has_lost_mark():
         faults.append(
             f"{path} has lost its mark, the folder _penstock/mark, which says up to where all of its tables "
             "hold the log: its pipeline would stop"
@@ -191,14 +173,6 @@ def _changed(path: Location, source: Source, log: Log, topic: Topic) -> list[Pie
         found += typed.changed(most)
         found += changed_fields(typed, most)
     return joined(found)[:most]
-
-
-def _has_lost_mark(lake: Lake) -> bool:
-    try:
-        lake.check_mark()
-    except MarkMissing:
-        return True
-    return False
 
 
 class _Another(str):

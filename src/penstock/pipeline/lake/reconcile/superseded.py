@@ -1,15 +1,15 @@
 """The records of a log that an upsert lake need not hold: a later record of their key has replaced them.
 
-For `reconcile`. The log is read once, without values; the digest of each record's key and its position go to
-one of several files on the disk, by digest, and these are sorted one after the other. So memory is bounded by
-one file, whatever the number of records and keys, besides one bit for each position.
+The log is read once, without values; the digest of each record's key and its position go to one of several files on the
+disk, by digest, and these are sorted one after the other. So one file and one bit for each position bound the memory.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from pathlib import Path
-from tempfile import TemporaryDirectory
+from struct import unpack
+from tempfile import TemporaryFile
 from typing import IO
 
 import numpy as np
@@ -21,7 +21,7 @@ from penstock.log.contract import LAST_OFFSET, Bounds, Log, OffsetRange, Positio
 from penstock.log.entry import Entry
 from penstock.model.limits import ERASED
 
-from ...offsets import Ends, Piece, Places, numbers_of
+from ...offsets import PLACE, Ends, Piece, Places, numbers_in, numbers_of
 from ..contract import Table
 from ..identity import Source
 from ..lake import Lake
@@ -29,8 +29,7 @@ from ..paths import folder_of, is_table
 from ..routing import REASON, REJECTED
 from ..storage import Location
 from ..upsert import KEY_PROPERTY
-from ..upsert.latest import PLACE
-from .record_columns import fit, types_in
+from .compare import fit, types_in
 
 _NEEDED = (*PLACE, "topic", "type", "key")
 _READ = 1000  # records of the log read at a time
@@ -53,10 +52,7 @@ class Superseded:
 
 
 def superseded(path: Location, source: Source, log: Log, topic: Topic) -> Superseded:
-    """Return the records of a topic that the tables at a path need not hold; none for appended tables.
-
-    Raises TableDamaged.
-    """
+    """Return the records that the tables at a path need not hold; none for appended tables. Raises TableDamaged."""
     lake = Lake(path)
     upserted = [table for table in lake.fed_by(source) if _key_of(table)]
     if not upserted:
@@ -66,19 +62,16 @@ def superseded(path: Location, source: Source, log: Log, topic: Topic) -> Supers
         return _of_function(upserted[0], bounds, ends)
     for table in lake.fed_by(source):
         if not fit(types_in(table), _NEEDED):
-            why = f"one of its columns {', '.join(_NEEDED)} is gone, or something else"
-            raise table.damaged(why)
+            raise table.damaged(f"one of its columns {', '.join(_NEEDED)} is gone, or something else")
     return _LatestSearch(log, topic, _UpsertTables.of(lake, upserted, source, ends), bounds).run()
 
 
 def _of_function(table: Table, bounds: Mapping[int, Bounds], ends: Ends) -> Superseded:
     """Return all positions before the table's ends: a function's rows do not name their records."""
     passed = [Piece(p, start, min(end, ends.get(p, 0))) for p, (start, end) in bounds.items()]
-    return Superseded(
-        tuple(each for each in passed if each.start < each.end),
-        unchecked=f"it has one row for each {_key_of(table)}, made by a function: it is checked how far it "
-        "has read the log and that no place is there twice, not which records it should hold",
-    )
+    checked = "how far it has read the log and that no place is there twice, not which records it should hold"
+    unchecked = f"it has one row for each {_key_of(table)}, made by a function: it is checked {checked}"
+    return Superseded(tuple(each for each in passed if each.start < each.end), unchecked=unchecked)
 
 
 def _key_of(table: Table) -> str:
@@ -107,7 +100,7 @@ class _UpsertTables:
             rejects = table.folder.name == REJECTED and table.has_columns([REASON])
             for batch in table.batches([*PLACE, "topic", "type"]):
                 mine = batch.filter(pc.equal(batch.column("topic"), source.topic))
-                (found.rejected if rejects else found.held).add(*_places_of(mine))
+                (found.rejected if rejects else found.held).add(*numbers_in(mine))
                 for type in () if rejects else pc.unique(mine.column("type")).to_pylist():
                     found.seen.setdefault(type or "", set()).add(table.folder.name)
         return found
@@ -126,7 +119,7 @@ class _UpsertTables:
         for table in self.upserted:
             for batch in table.batches([*PLACE, "topic", "key"]):
                 mine = batch.filter(pc.equal(batch.column("topic"), self.topic))
-                here = mine.filter(pa.array(places.has(*_places_of(mine))))
+                here = mine.filter(pa.array(places.has(*numbers_in(mine))))
                 columns = (here.column(name).to_pylist() for name in ("key", *PLACE))
                 for row in zip(*columns, strict=True):
                     yield table.folder.name, *row
@@ -146,12 +139,15 @@ class _LatestSearch:
 
     def run(self) -> Superseded:
         many = sum(end - start for start, end in self._bounds.values())
-        with TemporaryDirectory(prefix="penstock-") as folder, _KeyFiles(Path(folder), many) as files:
+        with ExitStack() as stack:
+            count = min(_MOST_FILES, 1 + many // _FILE_ROWS)
+            files = [stack.enter_context(TemporaryFile(prefix="penstock-")) for _ in range(count)]
             for entries in self._entries():
-                files.add(self._rows(entries))
-            files.add(self._erased_rows())
-            for rows in files.each():
-                self._judge(rows)
+                _spread(self._rows(entries), files)
+            _spread(self._erased_rows(), files)
+            for file in files:
+                file.seek(0)
+                self._judge(np.fromfile(file, _ROW))
         return Superseded(tuple(self._gone.runs()), tuple(self._stale.runs()))
 
     def _entries(self) -> Iterator[list[Entry]]:
@@ -189,6 +185,8 @@ class _LatestSearch:
 
     def _judge(self, rows: KeyPlaces) -> None:
         """Find the superseded records among rows that are complete for their keys."""
+        if not len(rows):
+            return
         order = np.lexsort((rows["offset"], rows["partition"], rows["key"][:, 1], rows["key"][:, 0]))
         rows = rows[order]
         is_last = np.append((rows["key"][1:] != rows["key"][:-1]).any(axis=1), True)
@@ -199,52 +197,19 @@ class _LatestSearch:
         last = rows[is_last & rows["counts"]]
         missing = last[~self._tables.held.has(last["partition"], last["offset"])]
         for first in range(0, len(missing), _READ):
-            self._forgotten(missing[first : first + _READ])
-
-    def _forgotten(self, missing: KeyPlaces) -> None:
-        """Excuse deletions: `forget_deleted` may have removed their rows."""
-        positions = [Position(int(each["partition"]), int(each["offset"])) for each in missing]
-        found = [each for each in self._log.at(self._topic, positions) if each.value is None]
-        self._gone.add(*numbers_of(found))
+            some = missing[first : first + _READ]
+            positions = [Position(int(each["partition"]), int(each["offset"])) for each in some]
+            # `forget_deleted` may have removed the rows of deletions.
+            self._gone.add(*numbers_of([each for each in self._log.at(self._topic, positions) if each.value is None]))
 
 
-class _KeyFiles:
-    """Rows on the disk; all rows of a key are in one file."""
-
-    def __init__(self, folder: Path, many: int) -> None:
-        count = min(_MOST_FILES, 1 + many // _FILE_ROWS)
-        self._paths = [folder / str(number) for number in range(count)]
-        self._open: list[IO[bytes]] = []
-
-    def __enter__(self) -> "_KeyFiles":
-        self._open = [path.open("wb") for path in self._paths]
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for each in self._open:
-            each.close()
-
-    def add(self, rows: KeyPlaces) -> None:
-        if len(rows):
-            numbers = rows["key"][:, 0] % np.uint64(len(self._open))
-            for number in np.unique(numbers):
-                self._open[int(number)].write(rows[numbers == number].tobytes())
-
-    def each(self) -> Iterator[KeyPlaces]:
-        for file, path in zip(self._open, self._paths, strict=True):
-            file.close()
-            rows = np.fromfile(path, _ROW)
-            if len(rows):
-                yield rows
+def _spread(rows: KeyPlaces, files: Sequence[IO[bytes]]) -> None:
+    """Write rows to files; all rows of a key go to one file."""
+    numbers = rows["key"][:, 0] % np.uint64(len(files))
+    for number in np.unique(numbers):
+        files[int(number)].write(rows[numbers == number].tobytes())
 
 
 def _digest(table: str, key: bytes | None) -> tuple[int, int]:
-    digest = blake2b(key or b"", digest_size=16, person=blake2b(table.encode(), digest_size=16).digest())
-    whole = digest.digest()
-    return int.from_bytes(whole[:8], "little"), int.from_bytes(whole[8:], "little")
-
-
-def _places_of(rows: pa.RecordBatch) -> Iterator[npt.NDArray[np.int64]]:
-    """Return the positions of rows, -1 for a row without one, which is counted elsewhere."""
-    columns = (pc.fill_null(rows.column(name), -1) for name in PLACE)
-    return (column.cast(pa.int64()).to_numpy(zero_copy_only=False) for column in columns)
+    person = blake2b(table.encode(), digest_size=16).digest()
+    return unpack("<QQ", blake2b(key or b"", digest_size=16, person=person).digest())

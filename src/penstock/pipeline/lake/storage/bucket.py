@@ -204,9 +204,8 @@ class BucketStorage(Storage[BucketPath]):
     def begin(self, file: BucketPath) -> IO[bytes]:
         """Begin an upload; there is no object before it is closed."""
         with _asking(file):
-            writer = obstore.open_writer(
-                store_of(file.bucket), file.key, buffer_size=_PART_BYTES, max_concurrency=_PARTS_ON_THE_WAY
-            )
+            store, parts = store_of(file.bucket), _PARTS_ON_THE_WAY
+            writer = obstore.open_writer(store, file.key, buffer_size=_PART_BYTES, max_concurrency=parts)
         return cast(IO[bytes], _Upload(file, writer))
 
     def abandon(self, file: BucketPath, sink: IO[bytes]) -> None:
@@ -222,7 +221,7 @@ class BucketStorage(Storage[BucketPath]):
 
     def put_new(self, file: BucketPath, content: bytes) -> None:
         """Put an object unless it exists (`If-None-Match: *`)."""
-        self._put_after(file, content, None)
+        self._put(file, content, "create")
 
     def check_lock(self, option: str, folder: BucketPath) -> None:
         """Put a new object twice. Raises InvalidOption if both puts succeed."""
@@ -238,8 +237,7 @@ class BucketStorage(Storage[BucketPath]):
 
     def replace(self, file: BucketPath, content: bytes) -> None:
         """Put an object."""
-        with _asking(file):
-            store_of(file.bucket).put(file.key, content, use_multipart=False)
+        self._put(file, content, "overwrite")
 
     def update(self, file: BucketPath, change: TextChange) -> None:
         """Put an object unless it changed since it was read (`If-Match`); else read it and try again."""
@@ -251,16 +249,13 @@ class BucketStorage(Storage[BucketPath]):
             content = change(found)
             if content is None:
                 return
-            try:
-                self._put_after(file, content, tag)
-            except FileExistsError:
-                continue
-            return
+            with suppress(FileExistsError):
+                self._put(file, content, "create" if tag is None else {"e_tag": tag})
+                return
         raise PipelineFailed(f"{file} was changed by others {_TRIES} times; let one driver run")
 
-    def _put_after(self, file: BucketPath, content: bytes, tag: str | None) -> None:
+    def _put(self, file: BucketPath, content: bytes, mode: Any) -> None:
         with _asking(file):
-            mode: Any = "create" if tag is None else {"e_tag": tag}
             store_of(file.bucket).put(file.key, content, mode=mode, use_multipart=False)
 
     def copy(self, file: BucketPath, target: BucketPath) -> None:
@@ -291,21 +286,26 @@ class BucketStorage(Storage[BucketPath]):
         return pa.PythonFile(_Download(file), mode="r")
 
 
-class _Upload:
-    """A Python file object whose content becomes an object when it is closed."""
+class _Stream:
+    """A Python file object, as Arrow asks for it: for writing, unless it can be read anywhere."""
 
-    def __init__(self, file: BucketPath, writer: Any) -> None:
-        self._file, self._writer = file, writer
-        self.closed = self.given_up = False
+    closed, reads = False, False
 
     def writable(self) -> bool:
-        return True
+        return not self.reads
 
     def readable(self) -> bool:
-        return False
+        return self.reads
 
     def seekable(self) -> bool:
-        return False
+        return self.reads
+
+
+class _Upload(_Stream):
+    """A file object whose content becomes an object when it is closed."""
+
+    def __init__(self, file: BucketPath, writer: Any) -> None:
+        self._file, self._writer, self.given_up = file, writer, False
 
     def write(self, content: Any) -> int:
         size = memoryview(content).nbytes
@@ -324,21 +324,13 @@ class _Upload:
             self.closed = True
 
 
-class _Download:
-    """A Python file object that fetches only the ranges of an object that are read."""
+class _Download(_Stream):
+    """A file object that fetches only the ranges of an object that are read."""
+
+    reads = True
 
     def __init__(self, file: BucketPath) -> None:
         self._file, self._size, self._at = file, file.stat().st_size, 0
-        self.closed = False
-
-    def writable(self) -> bool:
-        return False
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
         self._at = offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._size}[whence]

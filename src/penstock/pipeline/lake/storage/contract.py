@@ -11,18 +11,6 @@ from typing import IO, Any, Generic, Protocol, Self, TypeVar
 TextChange = Callable[[bytes | None], bytes | None]  # from a file's content to its new content; None: leave it
 
 
-class FileFigures(Protocol):
-    """Size of a file in bytes, and when it was written, in seconds since 1970."""
-
-    @property
-    def st_size(self) -> int:
-        """Its size in bytes."""
-
-    @property
-    def st_mtime(self) -> float:
-        """When it was written."""
-
-
 class Location(Protocol):
     """A file or folder of a lake: the part of `pathlib.Path` that lakes use, so that a Path is one."""
 
@@ -60,8 +48,8 @@ class Location(Protocol):
     def read_bytes(self) -> bytes:
         """Return the content. Raises FileNotFoundError."""
 
-    def stat(self) -> FileFigures:
-        """Return its figures. Raises FileNotFoundError."""
+    def stat(self) -> Any:
+        """Return its `st_size` in bytes, and its `st_mtime` in seconds since 1970. Raises FileNotFoundError."""
 
     def unlink(self, missing_ok: bool = False) -> None:
         """Remove the file."""
@@ -90,10 +78,7 @@ class Storage(ABC, Generic[At]):
 
     @abstractmethod
     def asking(self, path: At) -> AbstractContextManager[None]:
-        """Translate errors about unreachable files into our own, whichever library raises them.
-
-        Raises StorageAway, StorageRefused, BucketMissing.
-        """
+        """Translate errors of any library about the storage. Raises StorageAway, StorageRefused, BucketMissing."""
 
     @abstractmethod
     def public_text(self, error: Exception) -> str:
@@ -117,10 +102,7 @@ class Storage(ABC, Generic[At]):
 
     @abstractmethod
     def check_lock(self, option: str, folder: At) -> None:
-        """Refuse a storage in which `put_new` can replace a file.
-
-        Raises InvalidOption.
-        """
+        """Refuse a storage in which `put_new` can replace a file. Raises InvalidOption."""
 
     @abstractmethod
     def replace(self, file: At, content: bytes) -> None:
@@ -132,10 +114,7 @@ class Storage(ABC, Generic[At]):
 
     @abstractmethod
     def copy(self, file: At, target: At) -> None:
-        """Copy a file to a folder that need not exist; an existing target may stay as it is.
-
-        The file is never written to again, so both names may share the same disk blocks.
-        """
+        """Copy a file to a folder that need not exist, or link it: it is never written to again. It may be there."""
 
     @abstractmethod
     def remove(self, path: At) -> None:

@@ -17,15 +17,6 @@ from penstock.errors import InvalidOption
 from .contract import Storage, TextChange
 
 
-def bring_to_disk(*files: Path) -> None:
-    """Sync files, then their folders; a folder that may not be opened is skipped."""
-    for file in files:
-        sync(file)
-    for folder in dict.fromkeys(file.parent for file in files):
-        with suppress(PermissionError):
-            sync(folder)
-
-
 def sync(path: Path) -> None:
     """Sync a file's bytes, or a folder's names."""
     handle = os.open(path, os.O_RDONLY)
@@ -68,8 +59,13 @@ class LocalStorage(Storage[Path]):
         file.unlink(missing_ok=True)
 
     def bring_to_disk(self, *files: Path) -> None:
-        """Sync files and their folders."""
-        bring_to_disk(*(each for each in files if each.exists()))
+        """Sync files, then their folders; a folder that may not be opened is skipped."""
+        there = [each for each in files if each.exists()]
+        for file in there:
+            sync(file)
+        for folder in dict.fromkeys(file.parent for file in there):
+            with suppress(PermissionError):
+                sync(folder)
 
     def put_new(self, file: Path, content: bytes) -> None:
         """Create a file by a link, which fails if the name exists."""
@@ -90,30 +86,22 @@ class LocalStorage(Storage[Path]):
         """Write a new file and rename it to the given name."""
         file.parent.mkdir(parents=True, exist_ok=True)
         new = file.with_name(f"{file.name}.{uuid4().hex}.new")
-        with new.open("wb") as sink:
-            sink.write(content)
-            sink.flush()
-            os.fsync(sink.fileno())
+        new.write_bytes(content)
+        sync(new)
         new.replace(file)
-        bring_to_disk(file, file.parent)  # the folder may be new
+        self.bring_to_disk(file, file.parent)  # the folder may be new
 
     def update(self, file: Path, change: TextChange) -> None:
         """Create a file, where one of several writers succeeds, or replace it: the last writer wins."""
-        with suppress(FileNotFoundError):
-            self._change(file, change, file.read_bytes())
-            return
-        file.parent.mkdir(parents=True, exist_ok=True)
-        content = change(None)
-        if content is None:
-            return
-        try:
-            self.put_new(file, content)
-            bring_to_disk(file, file.parent)  # the folder may be new
-        except FileExistsError:
-            self._change(file, change, file.read_bytes())
-
-    def _change(self, file: Path, change: TextChange, found: bytes) -> None:
-        content = change(found)
+        with suppress(FileExistsError):
+            if not file.exists():
+                content = change(None)
+                if content is not None:
+                    file.parent.mkdir(parents=True, exist_ok=True)
+                    self.put_new(file, content)
+                    self.bring_to_disk(file, file.parent)  # the folder may be new
+                return
+        content = change(file.read_bytes())
         if content is not None:
             self.replace(file, content)
 

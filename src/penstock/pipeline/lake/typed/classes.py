@@ -73,7 +73,9 @@ class _Classes:
         if kind is not None:
             return ScalarShape(kind=kind, bounds=_bounds(found))
         if isinstance(found, seen.Metadata):
-            return _digits(self._root, self.of(found.type), found.extra or {})
+            shape, digits = self.of(found.type), (found.extra or {}).get("digits")
+            # A decimal of `Meta(extra={"digits": (12, 2)})`.
+            return _exact(self._root, shape, *digits) if digits and isinstance(shape, Exact) else shape
         if isinstance(found, seen.DateTimeType):
             return ScalarShape(kind=ScalarKind.LOCAL if found.tz is False else ScalarKind.INSTANT)
         if isinstance(found, seen.DecimalType):
@@ -203,13 +205,6 @@ def _chosen(found: seen.EnumType | seen.LiteralType) -> Shape:
     return JsonText(kinds=("string", "number", "boolean"), nullable=nullable)
 
 
-def _digits(cls: type, shape: Shape, extra: Mapping[str, Any]) -> Shape:
-    """Return a decimal with the digits of `Meta(extra={"digits": (12, 2)})`."""
-    if "digits" not in extra or not isinstance(shape, Exact):
-        return shape
-    return _exact(cls, shape, *extra["digits"])
-
-
 def _exact(cls: type, shape: Exact, digits: int, places: int) -> Exact:
     if not 0 <= places <= digits <= _MOST_DIGITS:
         raise NoColumns(cls, f"a decimal of {digits} digits, {places} of them after the point, has no column")
@@ -230,26 +225,25 @@ def _limited(cls: type, shape: Shape, metadata: list[Any]) -> Shape:
 
 def _json_kinds(found: Any) -> tuple[str, ...]:
     """Return the kinds of JSON that a type may have; empty: all."""
-    if isinstance(found, seen.Metadata):
-        return _json_kinds(found.type)
-    if isinstance(found, seen.BoolType):
-        return ("boolean",)
-    if isinstance(found, seen.IntType):
-        return ("integer",)
-    if isinstance(found, seen.FloatType):
-        return ("number",)
-    if isinstance(found, seen.DecimalType):
-        return ("number", "string")
-    if isinstance(found, (*_ARRAYS, seen.TupleType, seen.NamedTupleType)):
-        return ("array",)
-    if isinstance(found, seen.StructType):
-        return ("array",) if found.array_like else ("object",)
-    if isinstance(found, seen.DictType | seen.DataclassType | seen.TypedDictType):
-        return ("object",)
-    if isinstance(found, seen.EnumType | seen.LiteralType):
-        return ("string", "number", "boolean")
-    if isinstance(found, seen.CustomType):
-        return ("object",) if is_pydantic(found.cls) else ()
-    if isinstance(found, seen.AnyType | seen.RawType | seen.ExtType):
-        return ()
-    return ("string",)
+    match found:
+        case seen.Metadata():
+            return _json_kinds(found.type)
+        case seen.BoolType():
+            return ("boolean",)
+        case seen.IntType():
+            return ("integer",)
+        case seen.FloatType():
+            return ("number",)
+        case seen.DecimalType():
+            return ("number", "string")
+        case seen.EnumType() | seen.LiteralType():
+            return ("string", "number", "boolean")
+        case seen.CustomType():
+            return ("object",) if is_pydantic(found.cls) else ()
+        case seen.AnyType() | seen.RawType() | seen.ExtType():
+            return ()
+        case seen.TupleType() | seen.NamedTupleType():
+            return ("array",)
+        case seen.DictType() | seen.StructType() | seen.DataclassType() | seen.TypedDictType():
+            return ("array",) if getattr(found, "array_like", False) else ("object",)
+    return ("array",) if isinstance(found, _ARRAYS) else ("string",)

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 from penstock.errors import NoColumns
 
 from .classes import shape_of
-from .expressions import Projections, all_of, decoded_document, document_whole, first_of, with_steps
+from .expressions import Projections, all_of, document_whole, first_of, members_of, with_steps
 from .shapes import Entries, FieldsShape, Items, Shape
 
 REJECTED = "rejected"
@@ -62,11 +62,9 @@ def typed_columns(cls: type, taken: list[str]) -> TypedColumns:
 
 def _one_column(field: str, others: list[str], column: str) -> str:
     both = f"its fields {others[0]} and {field} would both" if others else f"its field {field} would"
-    return (
-        f"{both} have the column {column}{'' if others else ', which is there already'}, for case does not "
-        "count, and a field named like a column of the record gets the prefix event_; give "
-        f"{'one of them' if others else 'it'} another name"
-    )
+    there, which = ("", "one of them") if others else (", which is there already", "it")
+    rule = "for case does not count, and a field named like a column of the record gets the prefix event_"
+    return f"{both} have the column {column}{there}, {rule}; give {which} another name"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,18 +92,14 @@ class Parsed:
         value = F.col("value")
         steps = Projections(name, value.isNotNull() if only is None else value.isNotNull() & only)
         document = F.col(_DOCUMENT)
-        fields = decoded_document(columns.shape, document, _TOP, steps)
+        fields = members_of(columns.shape, document, _TOP, "", steps)
         sound, unsound = document_whole(columns.shape, document, _TOP, steps)
         text = value.cast("string")
         valid = F.format_string("%s", text) == text  # like is_valid_utf8, which is three times slower
         whole = valid & F.try_variant_get(document, f"$[1].{self.mark}", "variant").isNotNull()
         fits = steps.keep(3, F.coalesce(all_of([whole, sound, *(given.fits for _, given in fields)]), F.lit(False)))
-        faults = [
-            F.when(~F.coalesce(whole, F.lit(False)), F.lit("not JSON, or an object in it has a key twice")),
-            unsound,
-            *(given.fault for _, given in fields),
-            F.lit("does not fit"),
-        ]
+        torn = F.when(~F.coalesce(whole, F.lit(False)), F.lit("not JSON, or an object in it has a key twice"))
+        faults = [torn, unsound, *(given.fault for _, given in fields), F.lit("does not fit")]
         fault = steps.keep(4, F.when(~fits, first_of(faults)))
         values = {columns.names[member.name]: given.value for member, given in fields}
         return TypedEvent(steps, values, fits, fault)

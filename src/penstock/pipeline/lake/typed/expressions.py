@@ -48,10 +48,7 @@ _STEPS = 5
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """The value at a place, whether it fits, and its fault, which is evaluated only where it does not fit.
-
-    `fits` may be NULL, which means no.
-    """
+    """The value at a place, whether it fits (NULL: no), and its fault, evaluated only where it does not fit."""
 
     value: Column
     fits: Column
@@ -130,22 +127,12 @@ class Found:
         return self.raw.isNull() | F.is_variant_null(self.raw)
 
     def wrong(self, wanted: str, like: str = "") -> Column:
-        """Return the text of a fault: the kind of JSON found, not its value.
-
-        `like`: the wanted kind, if a value of that kind can be wrong by its form.
-        """
+        """Return a fault: the kind of JSON found, not its value. `like`: a kind that can be wrong by its form only."""
         words = _OTHER_TEXT if like == "STRING" else _WORDS
         kind = F.regexp_extract(F.coalesce(self.kind, F.lit("VOID")), r"^[A-Z]+", 0)
         word = F.try_element_at(F.expr(words), kind)
         number = F.lit("another number" if like == "number" else "a number")
         return F.concat(F.lit(f"{self.place}: must be {wanted}, and is "), F.coalesce(word, number))
-
-
-def decoded_document(
-    shape: FieldsShape, document: Column, path: str, steps: Projections
-) -> list[tuple[FieldShape, Decoded]]:
-    """Return the expressions of all fields of a document; see also `document_whole`."""
-    return _members(shape, document, path, "", steps)
 
 
 def document_whole(shape: FieldsShape, document: Column, path: str, steps: Projections) -> tuple[Column, Column]:
@@ -176,9 +163,10 @@ def _at(shape: Shape, found: Found, document: Column, path: str) -> Decoded:
     return Decoded(given.value, is_null | given.fits, F.when(~is_null, given.fault))
 
 
-def _members(
+def members_of(
     shape: FieldsShape, document: Column, path: str, place: str, steps: Projections
 ) -> list[tuple[FieldShape, Decoded]]:
+    """Return the expressions of all fields of an object; see also `document_whole`."""
     return [(each, _member(each, document, path, place, steps)) for each in shape.members]
 
 
@@ -215,7 +203,7 @@ def _surplus(shape: FieldsShape, document: Column, path: str, place: str, steps:
 
 
 def _fields(shape: FieldsShape, found: Found, document: Column, path: str) -> Decoded:
-    each = _members(shape, document, path, found.place, found.steps)
+    each = members_of(shape, document, path, found.place, found.steps)
     value = F.struct(*[given.value.alias(member.name) for member, given in each])
     faults = [*_surplus(shape, document, path, found.place, found.steps), *(given.fault for _, given in each)]
     fits = all_of([*(given.fits for _, given in each), _is_whole(shape, faults)])
@@ -261,13 +249,9 @@ def _fits(shape: Shape, each: Column) -> Column:
 
 def _is_simple(item: Shape) -> TypeGuard[ScalarShape]:
     """Return whether an item may be any text, any integer or any boolean."""
-    return (
-        isinstance(item, ScalarShape)
-        and item.kind in _SIMPLE
-        and not item.nullable
-        and item.allowed is None
-        and item.bounds == UNBOUNDED
-    )
+    if not isinstance(item, ScalarShape) or item.kind not in _SIMPLE:
+        return False
+    return not item.nullable and item.allowed is None and item.bounds == UNBOUNDED
 
 
 def _entries(shape: Entries, found: Found) -> Decoded:
@@ -315,9 +299,10 @@ def _exact(shape: Exact, found: Found) -> Decoded:
 
 
 def _scalar(shape: ScalarShape, found: Found) -> Decoded:
-    value, fits = _KINDS[shape.kind](found)
+    read, wanted = _KINDS[shape.kind]
+    value, fits = read(found)
     like = "number" if shape.kind in (ScalarKind.INT, ScalarKind.FLOAT) else "STRING"
-    faults = [F.when(~F.coalesce(fits, F.lit(False)), found.wrong(_WANTED[shape.kind], like))]
+    faults = [F.when(~F.coalesce(fits, F.lit(False)), found.wrong(wanted, like))]
     if shape.allowed is not None:
         faults.append(F.when(~value.isin(*shape.allowed), F.lit(f"{found.place}: none of its values")))
     size = shape.kind in (ScalarKind.STR, ScalarKind.BASE64, ScalarKind.TEXT_BYTES)
@@ -390,36 +375,32 @@ def _base64(found: Found) -> tuple[Column, Column]:
     return value, value.isNotNull()
 
 
-_KINDS: dict[ScalarKind, Callable[[Found], tuple[Column, Column]]] = {
-    ScalarKind.BOOL: lambda found: (found.read("boolean"), found.kind == "BOOLEAN"),
-    ScalarKind.INT: lambda found: (found.read("bigint"), found.kind == "BIGINT"),
-    ScalarKind.FLOAT: _float,
-    ScalarKind.STR: _text,
-    ScalarKind.BASE64: _base64,
-    ScalarKind.TEXT_BYTES: lambda found: (found.read("string").cast("binary"), found.kind == "STRING"),
-    ScalarKind.DATE: _patterned(_DAY, lambda text: text.try_cast("date")),
-    ScalarKind.INSTANT: _patterned(f"{_DAY}[Tt ]{_CLOCK}{_OFFSET}", _instant),
-    ScalarKind.LOCAL: _patterned(f"{_DAY}[Tt ]{_CLOCK}", lambda text: F.upper(text).try_cast("timestamp_ntz")),
-    ScalarKind.TIME: _patterned(f"{_CLOCK}{_OFFSET}?", lambda text: text),
-    ScalarKind.DURATION: _patterned(_DURATION, lambda text: text),
-    ScalarKind.UUID: _patterned(
-        _UUID, lambda text: F.regexp_replace(F.lower(F.replace(text, F.lit("-"))), *_UUID_PARTS)
+# How a value is read and whether it fits, and the words for one that does.
+_KINDS: dict[ScalarKind, tuple[Callable[[Found], tuple[Column, Column]], str]] = {
+    ScalarKind.BOOL: (lambda found: (found.read("boolean"), found.kind == "BOOLEAN"), "true or false"),
+    ScalarKind.INT: (lambda found: (found.read("bigint"), found.kind == "BIGINT"), "an integer of 64 bits"),
+    ScalarKind.FLOAT: (_float, "a finite number"),
+    ScalarKind.STR: (_text, "a text"),
+    ScalarKind.BASE64: (_base64, "bytes in base64"),
+    ScalarKind.TEXT_BYTES: (lambda found: (found.read("string").cast("binary"), found.kind == "STRING"), "a text"),
+    ScalarKind.DATE: (_patterned(_DAY, lambda text: text.try_cast("date")), "a date as 2026-01-31"),
+    ScalarKind.INSTANT: (
+        _patterned(f"{_DAY}[Tt ]{_CLOCK}{_OFFSET}", _instant),
+        "a date and time with an offset of at most 18 hours, to the microsecond (without offset: Meta(tz=False))",
     ),
-}
-_WANTED = {
-    ScalarKind.BOOL: "true or false",
-    ScalarKind.INT: "an integer of 64 bits",
-    ScalarKind.FLOAT: "a finite number",
-    ScalarKind.STR: "a text",
-    ScalarKind.BASE64: "bytes in base64",
-    ScalarKind.TEXT_BYTES: "a text",
-    ScalarKind.DATE: "a date as 2026-01-31",
-    ScalarKind.INSTANT: "a date and time with an offset of at most 18 hours, to the microsecond "
-    "(without offset: Meta(tz=False))",
-    ScalarKind.LOCAL: "a date and time without an offset, no finer than microseconds",
-    ScalarKind.TIME: "a time of day, no finer than microseconds",
-    ScalarKind.DURATION: "a duration as P1DT2.5S",
-    ScalarKind.UUID: "a UUID",
+    ScalarKind.LOCAL: (
+        _patterned(f"{_DAY}[Tt ]{_CLOCK}", lambda text: F.upper(text).try_cast("timestamp_ntz")),
+        "a date and time without an offset, no finer than microseconds",
+    ),
+    ScalarKind.TIME: (
+        _patterned(f"{_CLOCK}{_OFFSET}?", lambda text: text),
+        "a time of day, no finer than microseconds",
+    ),
+    ScalarKind.DURATION: (_patterned(_DURATION, lambda text: text), "a duration as P1DT2.5S"),
+    ScalarKind.UUID: (
+        _patterned(_UUID, lambda text: F.regexp_replace(F.lower(F.replace(text, F.lit("-"))), *_UUID_PARTS)),
+        "a UUID",
+    ),
 }
 
 

@@ -1,10 +1,9 @@
 """A topic as typed rows for a lake: one table for each registered type, and `rejected` for rows with faults.
 
-All types are decoded in one pass. Their rows share columns, as many of each kind as the type with the most
-fields of that kind needs: Spark measures every column for every row on the way to Python.
-Records without a typed form go to a raw table of their stored name, as without types: types that are not
-registered, codecs other than JSON, names with a function that upgrades old values, which is Python, and a
-type with the name `rejected`, which has another table.
+All types are decoded in one pass. Their rows share columns, as many of each kind as the type with the most fields of
+that kind needs: Spark measures every column for every row on the way to Python. Records without a typed form go to a
+raw table of their stored name, as without types: types that are not registered, codecs other than JSON, names with a
+function that upgrades old values, which is Python, and a type with the name `rejected`, which has another table.
 """
 
 from collections import Counter
@@ -22,14 +21,14 @@ from ...columns import COLUMNS
 from ..broken_rows import HeldRows, with_broken
 from ..kinds import table_at
 from ..paths import folder_of, is_table
-from ..routing import BROKEN, DELETED, REASON, TABLE, TOMBSTONE, Layout, Partitioning
+from ..routing import BROKEN, BUCKET, DELETED, REASON, TABLE, TOMBSTONE, Layout, Partitioning
 from ..storage import Location
 from .decoding import REJECTED, TypedColumns, TypedEvent, parsed, typed_columns
 from .expressions import with_steps
 from .shapes import is_time
 
 _ENVELOPE = tuple(name for name in COLUMNS if name != "value")
-_BESIDE = (DELETED, "bucket")  # of tables of upserts
+_BESIDE = (DELETED, BUCKET)  # of tables of upserts
 
 
 @dataclass(frozen=True)
@@ -52,13 +51,10 @@ class TypedLake:
     def rows(self, events: DataFrame, held: HeldRows, no_key: str | None = None) -> tuple[DataFrame, Layout]:
         """Return the rows of a topic, each with its table, and the layout of the types' fields.
 
-        `no_key`: the reason to reject a record without a key; None: accept it. A rejected record keeps its
-        value.
+        `no_key`: the reason to reject a record without a key; None: accept it. A rejected record keeps its value.
         """
         read = parsed(events)
-        typed = [
-            read.typed(columns, f"event{number}", _is_of(kind)) for number, (kind, columns) in enumerate(self.types)
-        ]
+        typed = [read.typed(columns, f"event{n}", _is_of(kind)) for n, (kind, columns) in enumerate(self.types)]
         name = raw_name()
         table = F.when(name == REJECTED, F.lit(f"~{REJECTED}"))  # a type of that name has a raw table
         for (kind, _), each in zip(self.types, typed, strict=True):
@@ -106,12 +102,9 @@ class TypedLake:
             made = partitioning.made([*_ENVELOPE, *columns.names.values()])
             for field, column in columns.names.items():
                 if made is not None and column.lower() == made.lower():
-                    raise NoColumns(
-                        kind.cls,
-                        f"its field {field} has the name of the column that {partitioning.unit}"
-                        f"({partitioning.column}) makes in the table of {kind.name}; give the field another "
-                        "name, or cut tables by another unit or column (--partition-by)",
-                    )
+                    cut = f"{partitioning.unit}({partitioning.column}) makes in the table of {kind.name}"
+                    remedy = "give the field another name, or cut tables by another unit or column (--partition-by)"
+                    raise NoColumns(kind.cls, f"its field {field} has the name of the column that {cut}; {remedy}")
 
     def unfilled(self, to: Location) -> Iterator[str]:
         """Yield a sentence on each table with columns that its class lacks: they will be NULL.
@@ -126,10 +119,8 @@ class TypedLake:
             ours = {*_ENVELOPE, *_BESIDE, *columns.names.values(), *table.partition_columns()}
             left = [name for name in table.arrow_schema().names if name not in (*ours, "value")]
             if left:
-                yield (
-                    f"table {kind.name} has {', '.join(left)}, which {kind.cls.__qualname__} does not: NULL "
-                    "in new rows. If newer code than this has filled the table, run that instead"
-                )
+                said = f"table {kind.name} has {', '.join(left)}, which {kind.cls.__qualname__} does not"
+                yield f"{said}: NULL in new rows. If newer code than this has filled the table, run that instead"
 
 
 def _shared(frame: DataFrame, types: Sequence[TypedEvent]) -> tuple[list[dict[str, str]], list[Column]]:
@@ -154,11 +145,8 @@ def _column(number: int) -> str:
 
 
 def _is_of(*kinds: EventType) -> Column:
-    return F.col("type").isin(*(name for kind in kinds for name in _decoded_names(kind)))
-
-
-def _decoded_names(kind: EventType) -> Sequence[str]:
-    return sorted(name for name in kind.names if name not in kind.upgrades and name != REJECTED)
+    decoded = ({*kind.names} - {*kind.upgrades, REJECTED} for kind in kinds)
+    return F.col("type").isin(*(name for names in decoded for name in sorted(names)))
 
 
 def raw_name() -> Column:

@@ -23,29 +23,22 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-JsonKinds = tuple[str, ...]
-
 
 class ScalarKind(Enum):
-    """The kind of a scalar value, and its column."""
+    """The kind of a scalar value."""
 
-    BOOL = ("bool", "BOOLEAN")
-    INT = ("int", "BIGINT")
-    FLOAT = ("float", "DOUBLE")
-    STR = ("str", "STRING")
-    BASE64 = ("base64", "BINARY")
-    TEXT_BYTES = ("the bytes of a text", "BINARY")  # as pydantic has them
-    DATE = ("date", "DATE")
-    INSTANT = ("datetime", "TIMESTAMP")
-    LOCAL = ("datetime without zone", "TIMESTAMP_NTZ")
-    TIME = ("time", "STRING")
-    DURATION = ("timedelta", "STRING")
-    UUID = ("UUID", "STRING")
-
-    @property
-    def column(self) -> str:
-        """The type of the column."""
-        return self.value[1]
+    BOOL = "bool"
+    INT = "int"
+    FLOAT = "float"
+    STR = "str"
+    BASE64 = "base64"
+    TEXT_BYTES = "the bytes of a text"  # as pydantic has them
+    DATE = "date"
+    INSTANT = "datetime"
+    LOCAL = "datetime without zone"
+    TIME = "time"
+    DURATION = "timedelta"
+    UUID = "UUID"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,10 +111,7 @@ class FieldShape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldsShape(Shape):
-    """An object whose keys are fields.
-
-    `closed`: it may have no others. `tag`: a key, and the value that it must have if it is there.
-    """
+    """An object of fields. `closed`: it has no others. `tag`: a key, and its only value if it is there."""
 
     members: tuple[FieldShape, ...]
     closed: bool = False
@@ -137,4 +127,4 @@ def is_time(shape: Shape) -> bool:
 class JsonText(Shape):
     """Anything of these kinds of JSON, kept as JSON text."""
 
-    kinds: JsonKinds  # of "object", "array", "string", "integer", "number", "boolean"; none: all
+    kinds: tuple[str, ...]  # of "object", "array", "string", "integer", "number", "boolean"; none: all
