@@ -210,6 +210,23 @@ def test_messages_that_are_being_sent_count_from_their_first_byte(
         wait_until(lambda: not served.door.reading.used, "all is given back")
 
 
+def test_of_a_call_that_waits_for_room_no_more_than_a_window_comes(sqlite_store: str) -> None:
+    """By its estimate of the line, grpcio received all of a message that nobody had asked it for."""
+    size = 4 * MIB
+    with ServedGrpc(sqlite_store, body_bytes=size, bodies_bytes=4 * size) as served:
+        place = "127.0.0.1", int(served.listener.address.rpartition(":")[2])
+        room = served.door.reading
+        begun = frame(HEADERS, head("Publishing.Publish"), stream=1, flags=HEADERS_END)
+        with Http2Client(place) as calls:
+            room.count(None, room.most)  # others have all of it
+            calls.send(begun)
+            assert calls.send_data(message(bytes(size - 5)), patience=0.5) < 256 * 1024
+            room.count(None, -room.most)
+        with Http2Client(place) as calls:
+            calls.send(begun)
+            assert calls.send_data(message(bytes(size - 5)), patience=30) == size
+
+
 def test_a_stream_of_somebody_without_any_right_is_not_read(sqlite_store: str) -> None:
     with ServedGrpc(sqlite_store) as served:
         served.door.access.install(AccessPolicy(rules=(parse_rule("allow ops * * *"),)))

@@ -161,6 +161,8 @@ class GrpcListener:
                 ("grpc.server_handshake_timeout_ms", _HANDSHAKE_MS),
                 ("grpc.max_connection_idle_ms", _IDLE_MS),
                 ("grpc.keepalive_time_ms", _KEEPALIVE_MS),
+                # It widens the windows by the line's speed: a message nobody asked for would come whole.
+                ("grpc.http2.bdp_probe", 0),
                 ("grpc.so_reuseport", 0),  # another process on the same port is an error, not a rival
             ],
         )
