@@ -7,6 +7,7 @@ clients of this port authenticate with a token or a password.
 
 import asyncio
 import logging
+import sys
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from threading import Thread
@@ -16,6 +17,11 @@ from penstock.access.tls import ServerTls
 from penstock.app import Outbox
 from penstock.errors import AddressRefused, Error, MissingExtra
 from penstock.redaction import traced
+
+try:
+    import resource
+except ImportError:  # Windows has neither the module nor the limit
+    resource = None  # type: ignore[assignment]
 
 try:
     import grpc
@@ -50,6 +56,7 @@ _GRACE_SECONDS = 1.0  # for calls in flight at the stop
 _JOIN_SECONDS = 10.0
 _HEAD_BYTES, _MOST_HEAD_BYTES = 16 * 1024, 32 * 1024
 _HANDSHAKE_MS, _IDLE_MS, _KEEPALIVE_MS = 5_000, 300_000, 60_000
+_MOST_CONNECTIONS = 1 << 20
 _NOBODYS = "/"  # stands for a method whose path cannot be read
 _REFLECTION = "/grpc.reflection."
 
@@ -161,6 +168,7 @@ class GrpcListener:
                 ("grpc.server_handshake_timeout_ms", _HANDSHAKE_MS),
                 ("grpc.max_connection_idle_ms", _IDLE_MS),
                 ("grpc.keepalive_time_ms", _KEEPALIVE_MS),
+                ("grpc.max_allowed_incoming_connections", _most_connections()),
                 # It widens the windows by the line's speed: a message nobody asked for would come whole.
                 ("grpc.http2.bdp_probe", 0),
                 ("grpc.so_reuseport", 0),  # another process on the same port is an error, not a rival
@@ -203,6 +211,12 @@ class _ReflectionLock(grpc.aio.ServerInterceptor):  # type: ignore[misc]
                 await refuse(context, problem_of(exc))
 
         return handler._replace(stream_stream=locked)
+
+
+def _most_connections() -> int:
+    """Return how many connections to take: of silent ones grpcio tells nothing, and other doors need descriptors."""
+    most = sys.maxsize if resource is None else resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return _MOST_CONNECTIONS if most < 0 else min(most * 3 // 4, _MOST_CONNECTIONS)
 
 
 def _credentials(tls: ServerTls) -> Any:
