@@ -56,7 +56,7 @@ _GRACE_SECONDS = 1.0  # for calls in flight at the stop
 _JOIN_SECONDS = 10.0
 _HEAD_BYTES, _MOST_HEAD_BYTES = 16 * 1024, 32 * 1024
 _HANDSHAKE_MS, _IDLE_MS, _KEEPALIVE_MS = 5_000, 300_000, 60_000
-_MOST_CONNECTIONS = 1 << 20
+_MOST_CONNECTIONS, _LEAST_WINDOW = 1 << 20, 64 * 1024
 _NOBODYS = "/"  # stands for a method whose path cannot be read
 _REFLECTION = "/grpc.reflection."
 
@@ -157,9 +157,10 @@ class GrpcListener:
 
     def _server(self) -> Any:
         door, settings = self._door, self._door.settings
+        most_calls = 2 * settings.connections  # including calls that only try to get in
         server = _made_server(
             interceptors=[_ReflectionLock(door)],
-            maximum_concurrent_rpcs=2 * settings.connections,  # including calls that only try to get in
+            maximum_concurrent_rpcs=most_calls,
             options=[
                 ("grpc.max_receive_message_length", settings.body_bytes),
                 ("grpc.max_send_message_length", -1),
@@ -169,7 +170,8 @@ class GrpcListener:
                 ("grpc.max_connection_idle_ms", _IDLE_MS),
                 ("grpc.keepalive_time_ms", _KEEPALIVE_MS),
                 ("grpc.max_allowed_incoming_connections", _most_connections()),
-                # It widens the windows by the line's speed: a message nobody asked for would come whole.
+                # So much of a message comes before anybody asks for it; the probe of the line would widen that.
+                ("grpc.http2.lookahead_bytes", max(_LEAST_WINDOW, settings.bodies_bytes // most_calls)),
                 ("grpc.http2.bdp_probe", 0),
                 ("grpc.so_reuseport", 0),  # another process on the same port is an error, not a rival
             ],
