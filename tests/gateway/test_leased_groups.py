@@ -14,11 +14,11 @@ from penstock.access.principal import Peer, anonymous
 from penstock.clock import SYSTEM
 from penstock.database.migrations import migrate
 from penstock.errors import GatewayBusy, UnknownTopic
-from penstock.gateway import leased_groups
 from penstock.gateway.lease import LeasedGroup
 from penstock.gateway.leased_groups import LeasedGroups
 from penstock.gateway.settings import GatewaySettings
 from penstock.log.store import Store, open_store
+from penstock.operate.groups import create
 from penstock.worker.handler_options import Start
 from penstock.worker.worker import Worker
 
@@ -59,7 +59,7 @@ def test_a_group_that_starts_while_its_door_is_closed_is_given_back(
 def test_a_group_that_fails_to_start_leaves_no_idle_one_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It ended the look at idle groups: they kept their partitions and places."""
     go, failed = Event(), Event()
-    create, stop, who = leased_groups.create, LeasedGroups._stop, anonymous(Peer())
+    stop, who = LeasedGroups._stop, anonymous(Peer())
 
     def create_late(store: Store, group: str, topic: str, *, start: Start) -> None:
         assert topic == "orders" or go.wait(30)
@@ -70,7 +70,7 @@ def test_a_group_that_fails_to_start_leaves_no_idle_one_behind(tmp_path: Path, m
         assert failed.wait(30)
         stop(groups, found)
 
-    monkeypatch.setattr(leased_groups, "create", create_late)
+    monkeypatch.setattr("penstock.gateway.leased_groups.create", create_late)
     monkeypatch.setattr(LeasedGroups, "_stop", stop_late)
     with closing(open_store(f"sqlite:///{tmp_path}/shop.db")) as store:
         migrate(store.database)
