@@ -22,6 +22,7 @@ from tests.access.proofs import ALIKE, SLOWED
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "attacks.md"
 ENDED, BOUNDED = "ended in time", "memory is bounded"
 EACH_BOUNDED = "body_bytes for each stream"
+DOOR_FULL = "this door alone is full"
 SLOW = ("half_open", "silent", "trickling")  # they take long, so they run together
 
 
@@ -246,6 +247,11 @@ ELSEWHERE = [
         at("grpc", _GRPC + "test_messages_that_are_being_sent_count_from_their_first_byte"),
     ),
     Elsewhere(
+        "a message that is sent before there is room for it, on many calls",
+        BOUNDED,
+        at("grpc", _GRPC + "test_of_a_call_that_waits_for_room_no_more_than_a_window_comes"),
+    ),
+    Elsewhere(
         "half of a message of a stream, on many streams",
         EACH_BOUNDED,
         at("grpc", _GRPC + "test_more_calls_than_are_admitted_are_refused_and_those_that_run_go_on"),
@@ -262,6 +268,11 @@ ELSEWHERE = [
         | at(
             "http", "tests/gateway/test_tailing.py::test_streams_that_begin_at_the_same_time_are_no_more_than_the_bound"
         ),
+    ),
+    Elsewhere(
+        "connections without a call, as many as the process has descriptors",
+        DOOR_FULL,
+        at("grpc", _GRPC + "test_connections_that_say_nothing_leave_descriptors_to_the_other_doors"),
     ),
     Elsewhere(
         "line feeds and escapes in names and reasons",
@@ -341,6 +352,7 @@ def page() -> str:
         "| memory is bounded | the bytes of what is sent count from the first, and of names few are kept |",
         f"| {EACH_BOUNDED} | they count nowhere: memory is bounded by `gateway.body_bytes` times the "
         "streams, of which there are `gateway.connections` at most |",
+        f"| {DOOR_FULL} | it takes three quarters of the process's descriptors; the other doors go on |",
         "| bounded in number | one principal or address never has all places |",
         "| once | the second is answered as the first, and adds nothing |",
         "| ended in time | the connection ends, and others are served meanwhile |",

@@ -36,6 +36,7 @@ SETTINGS = {
     "PENSTOCK_BROKER_FETCH_WAIT": "0.01",
     "PENSTOCK_BROKER_JOIN_DELAY": "0.01",
     "PENSTOCK_GATEWAY_SETTLE_WAIT": "0.1",
+    "MALLOC_ARENA_MAX": "1",  # else what threads have freed, each in its own arena, hides what grows
 }
 
 

@@ -13,6 +13,7 @@ PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 DATA, HEADERS, RST_STREAM, SETTINGS, PING, GOAWAY, WINDOW_UPDATE = 0, 1, 3, 4, 6, 7, 8
 END, HEADERS_END, ACK = 1, 4, 1  # the flags END_STREAM, END_HEADERS and, of settings and pings, ACK
 _INITIAL_WINDOW = 4
+_DEFAULT_WINDOW, _FRAME_BYTES = 65_535, 16_384
 
 
 class Http2Frame(NamedTuple):
@@ -63,7 +64,7 @@ class Http2Client:
         """`window`: so many bytes of a stream are sent to us before we ask for more."""
         self.socket = socket.create_connection(place, timeout=30)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._came = bytearray()
+        self._came, self._initial = bytearray(), _DEFAULT_WINDOW
         self.send(PREFACE + frame(SETTINGS, struct.pack(">HI", _INITIAL_WINDOW, window)))
 
     def send(self, data: bytes) -> None:
@@ -89,6 +90,9 @@ class Http2Client:
             del self._came[: 9 + size]
             if kind not in (SETTINGS, PING):
                 return found
+            if kind == SETTINGS:
+                given = dict(struct.iter_unpack(">HI", found.body))
+                self._initial = given.get(_INITIAL_WINDOW, self._initial)
             if not flags & ACK:
                 self.send(frame(kind, found.body if kind == PING else b"", flags=ACK))
 
@@ -99,6 +103,23 @@ class Http2Client:
             assert found is not None, "the connection ended"
             if found.kind == kind:
                 return found
+
+    def send_data(self, data: bytes, *, stream: int = 1, patience: float) -> int:
+        """Send data as the other end admits it; return how much of it, once no more was admitted for a while."""
+        self.socket.settimeout(patience)
+        sent, admitted = 0, {0: 0, stream: 0}  # of the connection and of the stream, by frames
+        with suppress(TimeoutError):
+            while sent < len(data):
+                window = min(_DEFAULT_WINDOW + admitted[0], self._initial + admitted[stream]) - sent
+                if window > 0:
+                    piece = data[sent : sent + min(window, _FRAME_BYTES)]
+                    self.send(frame(DATA, piece, stream=stream))
+                    sent += len(piece)
+                elif (found := self.receive()) is None or found.ends:
+                    break
+                elif found.kind == WINDOW_UPDATE:
+                    admitted[found.stream] += int.from_bytes(found.body, "big")
+        return sent
 
     def took(self, count: int) -> None:
         """Let the other end send so many bytes more than before on this connection."""

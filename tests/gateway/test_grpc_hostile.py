@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -42,8 +42,7 @@ def is_served(served: ServedGrpc) -> bool:
 
 
 def opened(served: ServedGrpc) -> socket.socket:
-    port = int(served.listener.address.rpartition(":")[2])
-    return socket.create_connection(("127.0.0.1", port), timeout=30)
+    return socket.create_connection(address_of(served), timeout=30)
 
 
 @pytest.mark.parametrize("sent", [b"", PREFACE[:10], PREFACE, b"GET / HTTP/1.1\r\nhost: a\r\n\r\n", b"\0" * 5000])
@@ -208,6 +207,54 @@ def test_messages_that_are_being_sent_count_from_their_first_byte(
         assert served.door.reading.used <= 200_000
         never.set()
         wait_until(lambda: not served.door.reading.used, "all is given back")
+
+
+def test_of_a_call_that_waits_for_room_no_more_than_a_window_comes(sqlite_store: str) -> None:
+    """By its estimate of the line, grpcio received all of a message that nobody had asked it for."""
+    size = 4 * MIB
+    with ServedGrpc(sqlite_store, body_bytes=size, bodies_bytes=4 * size) as served:
+        place = address_of(served)
+        room = served.door.reading
+        begun = frame(HEADERS, head("Publishing.Publish"), stream=1, flags=HEADERS_END)
+        with Http2Client(place) as calls:
+            room.count(None, room.most)  # others have all of it
+            calls.send(begun)
+            assert calls.send_data(message(bytes(size - 5)), patience=0.5) < 256 * 1024
+            room.count(None, -room.most)
+        with Http2Client(place) as calls:
+            calls.send(begun)
+            assert calls.send_data(message(bytes(size - 5)), patience=30) == size
+
+
+def test_connections_that_say_nothing_leave_descriptors_to_the_other_doors(
+    sqlite_store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a connection without a call grpcio tells nobody: they took all descriptors of the process."""
+    monkeypatch.setattr("resource.getrlimit", lambda _: (40, 40))
+    with ServedGrpc(sqlite_store) as served, ExitStack() as stack:
+        served.store.log.create_topic("orders", partitions=1)
+        assert is_served(served)
+        many = [stack.enter_context(Http2Client(address_of(served))) for _ in range(40)]
+        wait_until(lambda: has_ended(many[-1]), "30 are taken")
+        assert not has_ended(many[0])
+        assert is_served(served)  # on its connection
+
+
+def address_of(served: ServedGrpc) -> tuple[str, int]:
+    return "127.0.0.1", int(served.listener.address.rpartition(":")[2])
+
+
+def has_ended(client: Http2Client) -> bool:
+    """Return whether the other end has closed it, and not said anything in its place."""
+    client.socket.setblocking(False)
+    try:
+        while client.socket.recv(4096):
+            pass
+    except BlockingIOError:
+        return False
+    except ConnectionError:
+        pass
+    return True
 
 
 def test_a_stream_of_somebody_without_any_right_is_not_read(sqlite_store: str) -> None:

@@ -22,6 +22,7 @@ from penstock.access.rule import parse_rule
 from penstock.clock import SYSTEM
 from penstock.database.migrations import migrate
 from penstock.errors import InvalidInput
+from penstock.gateway.lease import LeasedGroup
 from penstock.gateway.settings import GatewaySettings, TinyqSettings
 from penstock.gateway.tinyq.door import BUILT_IN, TinyqDoor
 from penstock.gateway.tinyq.listener import TinyqListener
@@ -30,6 +31,7 @@ from penstock.log.store import open_store
 from penstock.model.limits import LimitsSettings
 from penstock.model.record import Record
 from penstock.operate import dead, groups
+from penstock.wire.tinyq.frames import TinyqCode
 from penstock.wire.tinyq.frames import TinyqCommand as C
 from penstock.wire.tinyq.messages import BY_POLICY, SNAPPY, ZSTD
 from tests.crash.waiting import wait_until
@@ -327,6 +329,19 @@ def test_what_is_acknowledged_is_settled_and_what_is_refused_comes_again(tinyq: 
         )
         client.call(C.ACK, subscription=number, ranges=[(third["partition"], third["offset"], third["offset"])])
         assert [each.failures for each in dead.dead_letters(tinyq.store, group="workers").items] == [2]
+
+
+def test_an_acknowledgement_that_is_not_written_down_in_time_is_no_failure_of_the_server(
+    sqlite_store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(LeasedGroup, "_tell_settled", lambda *_: None)  # as if the store did not answer
+    monkeypatch.setenv("PENSTOCK_GATEWAY_SETTLE_WAIT", "0.2")
+    with ServedTinyq(sqlite_store) as served, NewClient(served.port) as client:
+        client.publish("jobs", b"1")
+        number = client.subscribe("jobs", "workers")
+        place = client.receive()
+        ranges = [(place["partition"], place["offset"], place["offset"])]
+        assert client.call(C.ACK, subscription=number, ranges=ranges)["code"] == TinyqCode.BUSY
 
 
 def test_nobody_has_more_in_hand_than_credits_and_what_a_gone_client_had_comes_again(tinyq: ServedTinyq) -> None:

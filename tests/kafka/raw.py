@@ -17,9 +17,14 @@ def frame(api: Api, version: int, body: bytes, id: int = 1, client: bytes = b"ra
 class RawClient:
     """One connection."""
 
-    def __init__(self, address: str, seconds: float = 30) -> None:
+    def __init__(self, address: str, seconds: float = 30, *, holds: int = 0) -> None:
+        """`holds`: so many bytes of answers, or a little more, are taken before they are received; 0: as usual."""
         host, _, port = address.rpartition(":")
-        self.socket = socket.create_connection((host, int(port)), timeout=seconds)
+        self.socket = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+        self.socket.settimeout(seconds)
+        if holds:  # said before it connects: else the other end has made room for more by then
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, holds)
+        self.socket.connect((host.strip("[]"), int(port)))
 
     def send(self, data: bytes) -> None:
         """Send bytes as they are."""

@@ -114,9 +114,14 @@ class LeasedGroups:
         while self._groups and not self._is_closing:
             await asyncio.sleep(min(_LOOK_SECONDS, self._settings.group_idle.total_seconds()))
             for place, task in list(self._groups.items()):
-                if task.done() and task.result().is_idle:
+                if _is_idle(task):
                     self._forget(place)  # a client that asks meanwhile starts a new one: two members share
                     try:
                         await loop.run_in_executor(None, self._stop, task.result())
                     except Exception as exc:
                         logger.error("a group could not be given back", exc_info=traced(exc))
+
+
+def _is_idle(task: "asyncio.Task[LeasedGroup]") -> bool:
+    """Return whether nobody has asked for a group for a while; one that failed to start is forgotten elsewhere."""
+    return task.done() and not task.cancelled() and task.exception() is None and task.result().is_idle

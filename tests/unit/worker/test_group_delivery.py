@@ -22,6 +22,7 @@ from penstock.log.store import store_of
 from penstock.worker.group import bounds
 from penstock.worker.group.delivery import GroupDelivery
 from penstock.worker.group.settlements import ALONE_SECONDS, QUIET_SECONDS, Trials
+from penstock.worker.group.transactional import TransactionalDelivery
 from penstock.worker.handler import HandlerTask
 from tests.conformance.engines import StoreEngine
 from tests.suites.handling_suite import Seen, publish_values, subscribe
@@ -197,6 +198,20 @@ def test_a_record_that_kills_every_process_is_put_off_and_nobody_else_is(make: M
     assert (lane, state, reason) == ("c", "retrying", "killed its worker 3 times")
     assert due_ms == engine.clock.now_ms() + 60_000
     assert trial(engine) == Trial(epoch=trial(engine).epoch, alone={2: 3})
+
+
+def test_suspects_of_a_transaction_share_a_unit(make: Make, database: Database, engine: StoreEngine) -> None:
+    """After two deaths each had a transaction of its own, and a group did a tenth of its work."""
+    publish(engine, *((key, number) for number, key in enumerate("abcdefgh")))
+    together = []
+    for number in range(3):
+        group = make(f"victim-{number}", gone=[f"victim-{number - 1}"])
+        group.take(lambda tx: [])
+        fill(group, engine)
+        (unit,) = TransactionalDelivery(database, group._store, group, engine.clock).start_units(1)
+        together.append(len(unit.tasks))
+    assert together == [8, 8, 8]
+    assert trial(engine).goes_by_few
 
 
 def test_who_is_put_off_is_tried_again_alone_and_waits_longer_each_time(make: Make, engine: StoreEngine) -> None:

@@ -7,6 +7,7 @@ clients of this port authenticate with a token or a password.
 
 import asyncio
 import logging
+import sys
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from threading import Thread
@@ -24,6 +25,11 @@ from ..readiness import StoreProbe
 from .door import peer_of
 from .messages import problem_of
 from .methods import refuse
+
+try:
+    import resource
+except ImportError:  # Windows has neither the module nor the limit
+    resource = None  # type: ignore[assignment]
 
 try:
     import grpc
@@ -55,6 +61,7 @@ _GRACE_SECONDS = 1.0  # for calls in flight at the stop
 _JOIN_SECONDS = 10.0
 _HEAD_BYTES, _MOST_HEAD_BYTES = 16 * 1024, 32 * 1024
 _HANDSHAKE_MS, _IDLE_MS, _KEEPALIVE_MS = 5_000, 300_000, 60_000
+_MOST_CONNECTIONS, _LEAST_WINDOW = 1 << 20, 64 * 1024
 _NOBODYS = "/"  # stands for a method whose path cannot be read
 _REFLECTION = "/grpc.reflection."
 _LOOK_SECONDS = 5.0  # between checks while a client watches
@@ -160,9 +167,10 @@ class GrpcListener:
 
     def _server(self) -> Any:
         door, settings = self._door, self._door.settings
+        most_calls = 2 * settings.connections  # including calls that only try to get in
         server = _made_server(
             interceptors=[_ReflectionLock(door)],
-            maximum_concurrent_rpcs=2 * settings.connections,  # including calls that only try to get in
+            maximum_concurrent_rpcs=most_calls,
             options=[
                 ("grpc.max_receive_message_length", settings.body_bytes),
                 ("grpc.max_send_message_length", -1),
@@ -171,6 +179,10 @@ class GrpcListener:
                 ("grpc.server_handshake_timeout_ms", _HANDSHAKE_MS),
                 ("grpc.max_connection_idle_ms", _IDLE_MS),
                 ("grpc.keepalive_time_ms", _KEEPALIVE_MS),
+                ("grpc.max_allowed_incoming_connections", _most_connections()),
+                # So much of a message comes before anybody asks for it; the probe of the line would widen that.
+                ("grpc.http2.lookahead_bytes", max(_LEAST_WINDOW, settings.bodies_bytes // most_calls)),
+                ("grpc.http2.bdp_probe", 0),
                 ("grpc.so_reuseport", 0),  # another process on the same port is an error, not a rival
             ],
         )
@@ -204,6 +216,12 @@ class _ReflectionLock(grpc.aio.ServerInterceptor):  # type: ignore[misc]
                 await refuse(context, problem_of(exc))
 
         return handler._replace(stream_stream=locked)
+
+
+def _most_connections() -> int:
+    """Return how many connections to take: of silent ones grpcio tells nothing, and other doors need descriptors."""
+    most = sys.maxsize if resource is None else resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return _MOST_CONNECTIONS if most < 0 else min(most * 3 // 4, _MOST_CONNECTIONS)
 
 
 def _credentials(tls: ServerTls) -> Any:

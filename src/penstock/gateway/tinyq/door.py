@@ -105,7 +105,7 @@ def _by_status(cls: type[Error]) -> C:
     return _BY_STATUS.get(status, C.INTERNAL if status >= 500 else C.BODY_INVALID)
 
 
-ANSWERS = ErrorTable(_by_status, {C.BUSY: (e.StoreLocked, e.StoreBusy, e.BufferFull, e.GatewayBusy)})
+ANSWERS = ErrorTable(_by_status, {C.BUSY: (e.StoreLocked, e.StoreBusy, e.BufferFull, e.GatewayBusy, e.NotSettled)})
 
 
 def answer_to(error: Error) -> C:

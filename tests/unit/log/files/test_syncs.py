@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from penstock.log.batches import Write
 from penstock.log.files.disk import Disk, write_whole
 from tests.unit.log.files.test_batch_log import Opened, a_batch
+from tests.unit.log.files.test_upkeep import Tended, tended  # noqa: F401
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc to see which file is synced")
 
@@ -77,3 +79,21 @@ def test_a_small_file_is_synced_before_it_gets_its_name_and_the_name_after(
     first, second, third = calls.names
     assert first.startswith("fdatasync small")
     assert (second, third) == ("replace small", f"fsync {tmp_path.name}")
+
+
+def test_the_disk_has_a_rewritten_segment_before_the_old_one_goes(
+    tended: Tended,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tended.log.compact(tended.topic, None)
+    for number in range(20):
+        tended.put(*((f"k{each}", b"%d " % number * 60) for each in range(5)))
+    tended.clock.advance(timedelta(seconds=5))
+    calls = SyncCalls(monkeypatch)
+    tended.tend()
+    swaps = [at for at, name in enumerate(calls.names) if name.startswith("replace") and name.endswith(".log")]
+    assert swaps
+    for at in swaps:
+        base = calls.names[at].removeprefix("replace ").removesuffix(".log")
+        assert calls.names[at - 1].startswith(f"fdatasync {base}.")
+        assert calls.names[at + 1] == "fsync 0"  # the folder of the partition
