@@ -24,6 +24,7 @@ from penstock.access.tls import ServerTls, certificate_expires
 from penstock.clock import SYSTEM
 from penstock.database.sqlite.dialect import OLDEST as OLDEST_SQLITE
 from penstock.errors import Error
+from penstock.errors.settings import install_command
 
 OLDEST_PYTHON = (3, 11)
 OLDEST_JAVA = 17
@@ -205,7 +206,7 @@ def _extras() -> Iterator[DoctorFinding]:
         there = _is_there(extra.module)
         found = metadata.version(extra.distribution) if there else "not installed"
         state = PartState.OK if there else PartState.MISSING
-        yield DoctorFinding(f"[{extra.name}]", state, found, extra.enables, f"pip install 'penstock[{extra.name}]'")
+        yield DoctorFinding(f"[{extra.name}]", state, found, extra.enables, install_command(extra.name))
 
 
 def _first_line(command: list[str]) -> str:

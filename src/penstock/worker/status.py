@@ -13,6 +13,7 @@ from importlib import metadata
 from msgspec.structs import replace
 
 from penstock.clock import Clock, to_ms
+from penstock.errors.settings import DISTRIBUTION
 from penstock.membership.status import CallStatus, GroupStatus, LimitStatus, MemberStatus
 
 from .calling.hung_calls import GivenUpGroup, HungCalls
@@ -170,6 +171,6 @@ def log_start(where: str, subscriptions: Sequence[Subscription], member: str, me
 def own_version() -> str:
     """Return the version of Penstock; "unknown" for a copy that was never installed."""
     try:
-        return metadata.version("penstock")
+        return metadata.version(DISTRIBUTION)
     except metadata.PackageNotFoundError:
         return "unknown"

@@ -33,7 +33,7 @@ def test_commands_on_a_store_need_no_kafka_client(tmp_path: Path, words: str) ->
     done = subprocess.run(line, input="x\n", capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     refused = subprocess.run([*line[:-1], "kafka://127.0.0.1:1"], capture_output=True, text=True, check=False)
-    assert "penstock[kafka]" in refused.stderr
+    assert "penstock-outbox[kafka]" in refused.stderr
 
 
 def test_pipelines_of_a_store_need_no_kafka_client() -> None:
