@@ -8,14 +8,11 @@ import click
 
 from penstock.access.opening import Lock
 from penstock.app import Outbox
-from penstock.broker.broker import Broker
 from penstock.broker.process import collect_rarely
-from penstock.broker.settings import BrokerSettings
 from penstock.database.migrations import check, migrate
 from penstock.database.url import plain_url
 from penstock.log.files.url import directory_in
 from penstock.log.store import Store, open_batches, open_store
-from penstock.operate.kafka_port import KafkaAdministration
 
 from .console import console_routes, refuse_open_console
 from .listeners import (
@@ -92,7 +89,6 @@ def command(
         refuse_open(flag, address, insecure=insecure, encrypted=bool(locking.tls_cert))
     set_up(log_level, log_format)
     send_spans()
-    settings = BrokerSettings.load()
     refuse_memory(chosen.url)
     store = open_store(chosen.url, chosen.names)
     try:
@@ -106,7 +102,7 @@ def command(
                     if address is not tinyq:  # TinyQ always requires a password or a token
                         refuse_unlocked(flag, address, doors, anonymous=anonymous)
                 with (
-                    _kafka(store, kafka, advertise, settings, doors),
+                    _kafka(store, kafka, advertise, doors),
                     _http(store, http, doors, with_console=console),
                     _grpc(store, grpc, doors),
                     _tinyq(store, tinyq, doors),
@@ -118,12 +114,15 @@ def command(
 
 
 @contextmanager
-def _kafka(
-    store: Store, address: ListenAddress | None, advertise: ListenAddress | None, settings: BrokerSettings, doors: Lock
-) -> Iterator[None]:
+def _kafka(store: Store, address: ListenAddress | None, advertise: ListenAddress | None, doors: Lock) -> Iterator[None]:
     if address is None:
         yield
         return
+    from penstock.broker.broker import Broker
+    from penstock.broker.settings import BrokerSettings
+    from penstock.operate.kafka_port import KafkaAdministration
+
+    settings = BrokerSettings.load()
     batches = open_batches(store, batch_bytes=settings.batch_bytes)
     broker = Broker(
         store,
