@@ -71,7 +71,7 @@ EXTRAS = (
     Extra("postgres", "psycopg", "psycopg", "an outbox in PostgreSQL"),
     Extra("sqlalchemy", "SQLAlchemy", "sqlalchemy", "publishing on a SQLAlchemy connection or session"),
     Extra("grpc", "grpcio", "grpc", "a port for gRPC clients: serve --grpc"),
-    Extra("http", "starlette", "starlette", "metrics and probes over HTTP: worker --http, penstock.gateway"),
+    Extra("http", "starlette", "starlette", "REST, metrics and probes: serve --http, worker --http"),
     Extra("console", "Jinja2", "jinja2", "the web console: penstock console"),
     Extra("otel", "opentelemetry-api", "opentelemetry", "spans, and W3C trace context on published events"),
     Extra("pydantic", "pydantic", "pydantic", "typed events as pydantic models"),
