@@ -19,7 +19,7 @@ from cyclonedx.output.json import JsonV1Dot6
 from packageurl import PackageURL
 from packaging.requirements import Requirement
 
-NAME = "penstock"
+NAME = "penstock-outbox"
 
 
 def needed(of: Distribution, extras: frozenset[str]) -> Iterator[tuple[Distribution, frozenset[str]]]:
@@ -67,7 +67,7 @@ def bill(wheel: Path) -> Bom:
 def main(folder: Path) -> None:
     """Build, and write the bill."""
     subprocess.run([sys.executable, "-m", "build", "--no-isolation", "--wheel", "--outdir", str(folder)], check=True)
-    (wheel,) = folder.glob(f"{NAME}-{distribution(NAME).version}-*.whl")
+    (wheel,) = folder.glob(f"{NAME.replace('-', '_')}-{distribution(NAME).version}-*.whl")
     target = wheel.with_suffix(".cdx.json")
     target.write_text(JsonV1Dot6(bill(wheel)).output_as_string(indent=2) + "\n")
     print(f"wrote {target}")

@@ -3,8 +3,12 @@
 import re
 import subprocess
 import sys
+from collections.abc import Collection
 from importlib import metadata
 
+from packaging.requirements import Requirement
+
+from penstock.errors.settings import DISTRIBUTION
 from tests.architecture.source import ROOT
 
 # A missing package is one that no finder finds, so `find_spec` answers None as it would then.
@@ -21,36 +25,43 @@ sys.meta_path[:] = [Guard if finder is PathFinder else finder for finder in sys.
 """
 
 
-def run_alone(code: str) -> "subprocess.CompletedProcess[str]":
-    """Run code in a new process in which no package but the core's own can be imported."""
-    guard = f"BLOCKED = {sorted(_other_modules())!r}\n{_GUARD}\nsys.path.insert(0, {str(ROOT.parent)!r})\n"
-    return subprocess.run([sys.executable, "-c", guard + code], capture_output=True, text=True, check=False)
+def run_alone(code: str, extras: Collection[str] = ()) -> "subprocess.CompletedProcess[str]":
+    """Run code in a new process that can import only what the core, and the extras named, bring along."""
+    return subprocess.run([sys.executable, "-c", alone(code, extras)], capture_output=True, text=True, check=False)
 
 
-def _other_modules() -> set[str]:
-    """Return the top modules of every installed distribution that the core does not ask for."""
-    core = _closure("penstock")
+def alone(code: str, extras: Collection[str] = ()) -> str:
+    """Return a program that runs code where only what the core and some extras bring along can be imported."""
+    blocked = sorted(_other_modules(extras))
+    return f"BLOCKED = {blocked!r}\n{_GUARD}\nsys.path.insert(0, {str(ROOT.parent)!r})\n{code}"
+
+
+def _other_modules(extras: Collection[str]) -> set[str]:
+    """Return the top modules of every installed distribution that is not asked for."""
+    asked = _closure(extras)
     return {
         module
         for module, owners in metadata.packages_distributions().items()
-        if not core & {_plain(owner) for owner in owners}
+        if not asked & {_plain(owner) for owner in owners}
     }
 
 
-def _closure(name: str) -> set[str]:
-    """Return a distribution and all that it needs without any extra."""
-    found, waiting = set[str](), [name]
+def _closure(extras: Collection[str]) -> set[str]:
+    """Return our distribution and all that it needs, with some extras."""
+    found, waiting = set[tuple[str, str]](), [(DISTRIBUTION, ""), *((DISTRIBUTION, each) for each in extras)]
     while waiting:
-        current = _plain(waiting.pop())
-        if current in found:
+        if (current := waiting.pop()) in found:
             continue
         found.add(current)
+        name, extra = current
         try:
-            needed = metadata.requires(current) or []
+            needed = [Requirement(each) for each in metadata.requires(name) or []]
         except metadata.PackageNotFoundError:
             continue
-        waiting += [re.split(r"[^\w.-]", each)[0] for each in needed if "extra ==" not in each]
-    return found
+        for each in needed:
+            if each.marker is None or each.marker.evaluate({"extra": extra}):
+                waiting += [(_plain(each.name), extra) for extra in ("", *each.extras)]
+    return {name for name, _ in found}
 
 
 def _plain(name: str) -> str:

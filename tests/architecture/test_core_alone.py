@@ -73,4 +73,4 @@ def test_a_planted_heavy_import_is_seen() -> None:
 @pytest.mark.parametrize("module", ["source.data_source", "lake.sink", "session"])
 def test_a_pipeline_without_its_extra_names_it(module: str) -> None:
     done = run_alone(f"import penstock.pipeline.{module}")
-    assert "penstock[spark]" in done.stderr, done.stderr
+    assert "penstock-outbox[spark]" in done.stderr, done.stderr

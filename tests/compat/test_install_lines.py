@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from penstock.errors.settings import DISTRIBUTION
 from tests.docs.install_lines import all_lines, distributions, extras
 from tests.docs.pages import PROJECT
 
@@ -23,7 +24,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Give the repository's wheel."""
     folder = tmp_path_factory.mktemp("wheel")
     pip(sys.executable, "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(folder), str(PROJECT))
-    (found,) = folder.glob("penstock-*.whl")
+    (found,) = folder.glob("penstock_outbox-*.whl")
     return found
 
 
@@ -40,9 +41,13 @@ def install_in_a_clean_environment(words: tuple[str, ...], wheel: Path, folder: 
     """Install the repository's wheel and what the line names, and ask the doctor what is there."""
     venv.create(folder, with_pip=False)
     python = str(folder / "bin" / "python")
-    here = [word.replace(".", "penstock", 1) if word.startswith(".") else word for word in words]
-    pip(python, "install", "--no-compile", str(wheel), *here)
+    pip(python, "install", "--no-compile", str(wheel), *by_name(words))
     assert_has(python, words)
+
+
+def by_name(words: tuple[str, ...]) -> list[str]:
+    """Return the words of a line with the name of the distribution in the place of a clone's folder."""
+    return [DISTRIBUTION + word[1:] if word.startswith(".") else word for word in words]
 
 
 def by_extras() -> list[tuple[str, ...]]:
@@ -84,6 +89,6 @@ def test_the_heavy_lines_are_what_this_environment_has() -> None:
     heavy = [words for words in LINES if extras(words) & HEAVY]
     assert heavy
     for words in heavy:
-        said = pip(sys.executable, "install", "--dry-run", "--no-index", "--no-build-isolation", *words)
+        said = pip(sys.executable, "install", "--dry-run", "--no-index", "--no-build-isolation", *by_name(words))
         assert "Would install" not in said
         assert_has(sys.executable, words)

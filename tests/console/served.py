@@ -8,7 +8,6 @@ from html import unescape
 from typing import Any, Self
 
 import httpx2
-from starlette.applications import Starlette
 
 from penstock.access.access import Access
 from penstock.clock import SYSTEM, Clock
@@ -42,7 +41,7 @@ class ServedConsole:
         self.api = RestApi(self.store, access=access, settings=GatewaySettings.load(threads=4), clock=clock)
         token = TOKEN if allow_actions else None
         site = ConsoleSite(self.api, allow_actions=allow_actions, token=token)
-        self.app = Starlette(routes=site.routes())
+        self.app = site.application()
         self.listener = HttpListener(Locked(self.app, self.api.access), "127.0.0.1", 0, names=hosts)
 
     @property

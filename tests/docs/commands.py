@@ -31,7 +31,7 @@ OTHERS = {
     "uvicorn",
 }
 _ASSIGNMENT = re.compile(r"[A-Z_]+=.*")
-_EXTRA = re.compile(r"penstock\[([\w,-]+)\]")
+_EXTRA = re.compile(r"(?:penstock-outbox|\.)\[([\w,-]+)\]")
 
 
 def command_lines(block: Block) -> Iterator[tuple[int, list[str]]]:

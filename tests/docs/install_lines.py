@@ -7,7 +7,7 @@ from pathlib import Path
 from tests.docs.pages import pages
 
 _LINE = re.compile(r"pip install (?P<rest>\.(?=[`\s])|[^`\n#]*[^`\n# .)])")
-_OURS = re.compile(r"(?:penstock|\.)(?:\[([\w,-]+)\])?")
+_OURS = re.compile(r"(?:penstock-outbox|\.)(?:\[([\w,-]+)\])?")
 NOT_YET = "not on PyPI yet"
 
 

@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_the_bill_names_every_package_that_comes_along_in_its_pinned_version(tmp_path: Path) -> None:
-    wheel = tmp_path / "penstock-0.1.0-py3-none-any.whl"
+    wheel = tmp_path / "penstock_outbox-0.1.0-py3-none-any.whl"
     wheel.write_bytes(b"a wheel")
     told = json.loads(JsonV1Dot6(bill(wheel)).output_as_string())
     pins = dict(line.split("==") for line in (ROOT / "constraints.txt").read_text().split() if "==" in line)

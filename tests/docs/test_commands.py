@@ -36,7 +36,8 @@ def test_in_a_bash_block_every_line_is_a_command() -> None:
         ("./scripts/demo --order 3", "has no option --order"),
         ("python -m tools.gone", "no module tools.gone"),
         ("python gone.py", "no example has gone.py"),
-        ("pip install 'penstock[gone]'", "no extra gone"),
+        ("pip install 'penstock-outbox[gone]'", "no extra gone"),
+        ("pip install '.[gone]'", "no extra gone"),
         ("penstok demo", "no command of ours"),
     ],
 )
@@ -54,7 +55,7 @@ def test_a_planted_fault_is_found(line: str, words: str) -> None:
         "./scripts/test --slow -x",
         "./scripts/demo --orders 3",
         "python -m tools.reference --check",
-        "pip install 'penstock[pydantic]'",
+        "pip install 'penstock-outbox[pydantic]'",
         "git clone x",
         "python manage.py migrate",
     ],

@@ -50,7 +50,7 @@ class Release:
         pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet")
         offline = ("--no-index", "--no-deps")
         _run(*pip, "wheel", *offline, "--no-build-isolation", "-w", str(folder), str(folder / "source"))
-        (wheel,) = folder.glob("penstock-*.whl")
+        (wheel,) = folder.glob("penstock*.whl")
         _run(*pip, "install", *offline, "--target", str(folder / "installed"), str(wheel))
         return cls(folder / "installed")
 

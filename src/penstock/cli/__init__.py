@@ -15,6 +15,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from penstock.errors import Error
+from penstock.errors.settings import DISTRIBUTION
 from penstock.logs import one_line
 
 from .exit_codes import FAILED, exit_code
@@ -85,7 +86,7 @@ class _Lazy(click.Group):
 
 
 @click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="penstock", prog_name="penstock")
+@click.version_option(package_name=DISTRIBUTION, prog_name="penstock")
 def group() -> None:
     """Move events from your database to your lakehouse."""
     _warn_of_misspelt()

@@ -109,9 +109,7 @@ def served(
     lake: "Location | None" = None,
 ) -> Iterator[str]:
     """Serve the console while the block lasts; give its address."""
-    from starlette.applications import Starlette
-
-    from penstock.console.site import ConsoleSite
+    from penstock.console.site import ConsoleSite  # first: it names the extra that is missing
     from penstock.gateway.rest.api import RestApi
 
     from .lake import FolderLake
@@ -119,7 +117,7 @@ def served(
     api = RestApi(store, access=doors.access)
     shown = None if lake is None else FolderLake(store, lake)
     site = ConsoleSite(api, allow_actions=token is not None, token=token, lake=shown)
-    app = Starlette(routes=site.routes())
+    app = site.application()
     scheme = "http" if doors.tls is None else "https"
     connections = api.settings.connections
     with http_served(app, listen, doors, api=api, connections=connections, names=hosts) as listening:

@@ -9,14 +9,11 @@ import click
 from penstock.access.opening import Lock
 from penstock.access.settings import AccessSettings
 from penstock.app import Outbox
-from penstock.broker.broker import Broker
 from penstock.broker.process import collect_rarely
-from penstock.broker.settings import BrokerSettings
 from penstock.database.address import directory_in
 from penstock.database.migrations import check, migrate
 from penstock.database.url import plain_url
 from penstock.log.store import Store, open_batches
-from penstock.operate.ports import KafkaAdministration
 
 from . import listeners
 from .console import console_routes, refuse_open_console
@@ -83,7 +80,6 @@ def command(
         listeners.refuse_open(flag, address, insecure=insecure, encrypted=bool(locking.tls_cert))
     set_up(log_level, log_format)
     send_spans()
-    settings = BrokerSettings.load()
     with attached(chosen.url, chosen.names) as store, stop_signal() as stopped:
         if directory_in(plain_url(chosen.url)) is not None:
             migrate(store.database)
@@ -94,7 +90,7 @@ def command(
                 if address is not tinyq:  # TinyQ always requires a password or a token
                     listeners.refuse_unlocked(flag, address, doors, anonymous=anonymous)
             if kafka is not None:
-                stack.enter_context(_kafka(store, kafka, advertise, settings, doors))
+                stack.enter_context(_kafka(store, kafka, advertise, doors))
             if http is not None:
                 stack.enter_context(_http(store, http, doors, with_console=console))
             if grpc is not None:
@@ -106,9 +102,12 @@ def command(
 
 
 @contextmanager
-def _kafka(
-    store: Store, address: ListenAddress, advertise: ListenAddress | None, settings: BrokerSettings, doors: Lock
-) -> Iterator[None]:
+def _kafka(store: Store, address: ListenAddress, advertise: ListenAddress | None, doors: Lock) -> Iterator[None]:
+    from penstock.broker.broker import Broker
+    from penstock.broker.settings import BrokerSettings
+    from penstock.operate.ports import KafkaAdministration
+
+    settings = BrokerSettings.load()
     with closing(open_batches(store, batch_bytes=settings.batch_bytes)) as batches:
         broker = Broker(
             store,

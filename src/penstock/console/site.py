@@ -9,15 +9,21 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from starlette.applications import Starlette
-from starlette.datastructures import ImmutableMultiDict
-from starlette.exceptions import HTTPException
-from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
-from starlette.routing import BaseRoute, Mount, Route
+from penstock.errors import MissingExtra
+
+try:  # before the modules of ours that import them
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from starlette.applications import Starlette
+    from starlette.datastructures import ImmutableMultiDict
+    from starlette.exceptions import HTTPException
+    from starlette.requests import Request
+    from starlette.responses import RedirectResponse, Response
+    from starlette.routing import BaseRoute, Mount, Route
+except ImportError as exc:
+    raise MissingExtra("the console", "console") from exc
 
 from penstock.access.principal import Peer
-from penstock.errors import Error, Fault, MissingExtra, NotAllowed
+from penstock.errors import Error, Fault, NotAllowed
 from penstock.gateway.lock import DOOR
 from penstock.gateway.problem import status_of
 from penstock.gateway.rest.api import RestApi
@@ -32,11 +38,6 @@ from .views import PAGES, ConsolePage
 from .views.records import download
 from .visit import BASE, Asking, ConsoleSettings, PageView, PageVisit, address, trace_address, trace_template
 from .wording import FILTERS
-
-try:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-except ImportError as exc:
-    raise MissingExtra("the console", "console") from exc
 
 logger = logging.getLogger("penstock.console")
 
@@ -80,6 +81,10 @@ class ConsoleSite:
             LOOK=LOOK,
             trace_address=partial(trace_address, trace_template(ConsoleSettings.load())),
         )
+
+    def application(self) -> Starlette:
+        """Return the console as an application of its own."""
+        return Starlette(routes=self.routes())
 
     def routes(self) -> list[BaseRoute]:
         """Return the routes: the redirect from `/`, and below `/console` the pages, acts and static files."""

@@ -37,11 +37,19 @@ class SettingsFileUnreadable(SettingError, code="settings_file_unreadable"):
         super().__init__(f"settings file {path}: {why}")
 
 
+DISTRIBUTION = "penstock-outbox"  # the name of the package on PyPI: `penstock` there is another project
+
+
+def install_command(extra: str) -> str:
+    """Return the command that installs an extra."""
+    return f"pip install '{DISTRIBUTION}[{extra}]', or pip install '.[{extra}]' in a clone of the repository"
+
+
 class MissingExtra(Error, code="missing_extra", fault=Fault.CALLER):
     """An optional package is not installed."""
 
     def __init__(self, purpose: str, extra: str) -> None:
-        super().__init__(f"{purpose} needs an extra; install it with: pip install 'penstock[{extra}]'")
+        super().__init__(f"{purpose} needs an extra; install it with: {install_command(extra)}")
 
 
 class AddressRefused(Error, code="address_refused"):

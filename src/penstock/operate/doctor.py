@@ -26,6 +26,7 @@ from penstock.access.tls import ServerTls, certificate_expires
 from penstock.clock import SYSTEM
 from penstock.database.sqlite.dialect import OLDEST as OLDEST_SQLITE
 from penstock.errors import Error
+from penstock.errors.settings import install_command
 
 OLDEST_PYTHON = (3, 11)
 OLDEST_JAVA = 17
@@ -72,7 +73,7 @@ EXTRAS = (
     Extra("postgres", "psycopg", "psycopg", "an outbox in PostgreSQL"),
     Extra("sqlalchemy", "SQLAlchemy", "sqlalchemy", "publishing on a SQLAlchemy connection or session"),
     Extra("grpc", "grpcio", "grpc", "a port for gRPC clients: serve --grpc"),
-    Extra("http", "starlette", "starlette", "metrics and probes over HTTP: worker --http, penstock.gateway"),
+    Extra("http", "starlette", "starlette", "REST, metrics and probes: serve --http, worker --http"),
     Extra("console", "Jinja2", "jinja2", "the web console: penstock console"),
     Extra("otel", "opentelemetry-api", "opentelemetry", "spans, and W3C trace context on published events"),
     Extra("pydantic", "pydantic", "pydantic", "typed events as pydantic models"),
@@ -192,7 +193,7 @@ def _extra(extra: Extra) -> DoctorFinding:
         there = find_spec(extra.module) is not None
     found = metadata.version(extra.distribution) if there else "not installed"
     state = PartState.OK if there else PartState.MISSING
-    return DoctorFinding(f"[{extra.name}]", state, found, extra.enables, f"pip install 'penstock[{extra.name}]'")
+    return DoctorFinding(f"[{extra.name}]", state, found, extra.enables, install_command(extra.name))
 
 
 def _first_line(command: list[str]) -> str:

@@ -55,7 +55,7 @@ def failure(said: str) -> Error:
         return PipelineFailed(_ENDED)
     if _NO_PENSTOCK.search(said):
         return PipelineFailed(
-            "the Python of Spark's workers has no Penstock; install penstock[spark] there, or name one that "
+            "the Python of Spark's workers has no Penstock; install penstock-outbox[spark] there, or name one that "
             "has it: --conf spark.pyspark.python=PATH"
         )
     if _TWO_DRIVERS.search(said):

@@ -17,6 +17,7 @@ from penstock import metrics
 from penstock.clock import SYSTEM, Clock, own_ms, to_ms
 from penstock.database.database import Transaction
 from penstock.delivery.groups import measure_unread, read_cursors, read_waiting
+from penstock.errors.settings import DISTRIBUTION
 from penstock.log.contract import Bounds, Position, Topic
 from penstock.log.store import Store
 from penstock.membership.member import Member
@@ -160,7 +161,7 @@ def log_start(where: str, subscriptions: Sequence[Subscription], member: str, me
 def own_version() -> str:
     """Return the version of Penstock; "unknown" for a copy that was never installed."""
     try:
-        return metadata.version("penstock")
+        return metadata.version(DISTRIBUTION)
     except metadata.PackageNotFoundError:
         return "unknown"
 

@@ -15,7 +15,7 @@ _STEPS = 4
 @pytest.fixture(scope="module")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Give a folder of certificates."""
-    pytest.importorskip("cryptography", reason="pip install 'penstock[access]'")
+    pytest.importorskip("cryptography", reason="pip install 'penstock-outbox[access]'")
     folder = tmp_path_factory.mktemp("certificates")
     DevCertificates(folder).make(("ana",), ())
     return folder

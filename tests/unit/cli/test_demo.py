@@ -160,7 +160,7 @@ def test_what_is_missing_is_left_out_with_the_reason(
     left = refusal(SystemExit, main, ["demo", "--orders", "3"])
     out = capsys.readouterr().out
     assert left.code == 0
-    assert "the lake is left out: the lake needs an extra; install it with: pip install 'penstock[spark]'" in out
+    assert "the lake is left out: the lake needs an extra; install it with: pip install 'penstock-outbox[spark]'" in out
     assert "the Kafka client is left out: it needs an extra; install it with: pip install" in out
     assert out.splitlines()[-1] == "reconciled: committed=3 logged=3 delivered=3"
 

@@ -14,7 +14,9 @@ from tests.suites.refusal import refusal
 FINDINGS = [
     DoctorFinding("Python", PartState.OK, "3.11", "everything", "install it"),
     DoctorFinding("Disk", PartState.LOW, "0.1 GiB free", "room", "free some space"),
-    DoctorFinding("[postgres]", PartState.MISSING, "not installed", "PostgreSQL", "pip install 'penstock[postgres]'"),
+    DoctorFinding(
+        "[postgres]", PartState.MISSING, "not installed", "PostgreSQL", "pip install 'penstock-outbox[postgres]'"
+    ),
     DoctorFinding("SQLite callers", PartState.NOTE, "a note", "publishing", "begin it so"),
 ]
 BROKEN = DoctorFinding("SQLite", PartState.BROKEN, "3.1", "the default", "use a newer Python")
@@ -42,7 +44,7 @@ def test_the_table_names_each_part_and_what_is_missing(capsys: pytest.CaptureFix
     assert " ok " in rows["Python"]
     assert "install it" not in rows["Python"]
     assert "free some space" in rows["Disk"]
-    assert "pip install 'penstock[postgres]'" in rows["[postgres]"]
+    assert "pip install 'penstock-outbox[postgres]'" in rows["[postgres]"]
     assert "begin it so" in rows["SQLite callers"]
 
 

@@ -29,7 +29,7 @@ def test_the_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) 
 
 def test_the_program_runs_by_itself() -> None:
     done = subprocess.run(penstock("--version"), capture_output=True, text=True, check=True)
-    assert metadata.version("penstock") in done.stdout
+    assert metadata.version("penstock-outbox") in done.stdout
     assert done.stderr == ""
 
 

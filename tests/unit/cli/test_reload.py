@@ -79,4 +79,4 @@ def test_without_its_extra_it_says_what_to_install(
     monkeypatch.setattr(builtins, "__import__", without)
     monkeypatch.delitem(sys.modules, "watchfiles", raising=False)
     assert refusal(SystemExit, main, ["worker", "shop:outbox", "--reload"]).code == 1
-    assert "pip install 'penstock[reload]'" in capsys.readouterr().err
+    assert "pip install 'penstock-outbox[reload]'" in capsys.readouterr().err

@@ -321,4 +321,4 @@ def test_without_the_extra_it_is_named() -> None:
         "try:\n    gateway.app(Outbox('memory://'))\nexcept Exception as exc:\n    print(exc.code, exc)"
     )
     assert done.stdout.startswith("missing_extra "), done.stderr
-    assert "pip install 'penstock[http]'" in done.stdout
+    assert "pip install 'penstock-outbox[http]'" in done.stdout

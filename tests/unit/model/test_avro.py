@@ -151,7 +151,7 @@ def test_another_class_is_refused() -> None:
 
 def test_without_the_extra_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "fastavro", None)
-    with pytest.raises(MissingExtra, match=r"pip install 'penstock\[avro\]'"):
+    with pytest.raises(MissingExtra, match=r"pip install 'penstock-outbox\[avro\]'"):
         Avro(Placed, PLACED)
 
 

@@ -61,7 +61,7 @@ def test_a_key_that_it_does_not_have_is_refused() -> None:
 
 def test_without_the_extra_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "google.protobuf.message", None)
-    with pytest.raises(MissingExtra, match=r"pip install 'penstock\[protobuf\]'"):
+    with pytest.raises(MissingExtra, match=r"pip install 'penstock-outbox\[protobuf\]'"):
         Protobuf(Placed)
 
 

@@ -106,7 +106,7 @@ def test_the_text_of_a_key() -> None:
 
 def test_without_sqlalchemy_track_says_what_to_install() -> None:
     done = run_alone("import penstock\npenstock.Outbox('memory://').track(int)")
-    assert "pip install 'penstock[sqlalchemy]'" in done.stderr
+    assert "pip install 'penstock-outbox[sqlalchemy]'" in done.stderr
 
 
 @pytest.mark.parametrize(
