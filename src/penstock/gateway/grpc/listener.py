@@ -13,12 +13,17 @@ from concurrent.futures import Future
 from threading import Thread
 from typing import Any
 
-from grpc_health.v1 import health, health_pb2
+import grpc
+import grpc.aio
+from grpc._cython import cygrpc
+from grpc.aio import _server as aio_server
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
 
 from penstock.access.places import SharedPlaces, holder_of
 from penstock.access.principal import Peer, anonymous
 from penstock.access.tls import ServerTls, TlsIdentity
-from penstock.errors import AddressRefused, Error, GatewayBusy, MissingExtra
+from penstock.errors import AddressRefused, Error, GatewayBusy
 from penstock.redaction import traced
 
 from ..readiness import StoreProbe
@@ -30,16 +35,6 @@ try:
     import resource
 except ImportError:  # Windows has neither the module nor the limit
     resource = None  # type: ignore[assignment]
-
-try:
-    import grpc
-    import grpc.aio
-    from grpc._cython import cygrpc
-    from grpc.aio import _server as aio_server
-    from grpc_health.v1 import health_pb2_grpc
-    from grpc_reflection.v1alpha import reflection
-except ImportError as exc:
-    raise MissingExtra("serving gRPC", "grpc") from exc
 
 from .administration import GROUPS, SCHEMAS, TOPICS
 from .consume import CONSUMING

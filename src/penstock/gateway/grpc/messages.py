@@ -18,11 +18,14 @@ from importlib.resources import files
 from typing import Any
 
 import grpc
+from google.protobuf.descriptor_pb2 import FileDescriptorSet
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message_factory import GetMessageClass
 from google.rpc.error_details_pb2 import ErrorInfo, RetryInfo
 from google.rpc.status_pb2 import Status
 
 from penstock.clock import to_ms
-from penstock.errors import InvalidInput, MissingExtra
+from penstock.errors import InvalidInput
 from penstock.model.cloudevents import content_headers
 from penstock.model.content import BINARY, CONTENT_TYPE, JSON
 from penstock.model.record import RawHeaders
@@ -33,13 +36,6 @@ from penstock.operate.topics import TopicShown
 
 from ..door import with_trace
 from ..problem import told
-
-try:
-    from google.protobuf.descriptor_pb2 import FileDescriptorSet
-    from google.protobuf.descriptor_pool import DescriptorPool
-    from google.protobuf.message_factory import GetMessageClass
-except ImportError as exc:
-    raise MissingExtra("serving gRPC", "grpc") from exc
 
 C = grpc.StatusCode
 
