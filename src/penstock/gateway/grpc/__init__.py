@@ -5,14 +5,11 @@ and REST and gRPC share one function there for each act.
 """
 
 import os
-from importlib import import_module
+from importlib.util import find_spec
 
 from penstock.errors import MissingExtra
 
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # what clients do wrong is not for stderr; read at import
 
-try:
-    for _name in ("google.rpc", "grpc_health", "grpc_reflection"):
-        import_module(_name)
-except ImportError as exc:
-    raise MissingExtra("serving gRPC", "grpc") from exc
+if not all(find_spec(name) for name in ("google", "grpc_health", "grpc_reflection")):
+    raise MissingExtra("serving gRPC", "grpc")
