@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Collection
+from functools import cache
 from importlib import metadata
 
 from packaging.requirements import Requirement
@@ -32,11 +33,12 @@ def run_alone(code: str, extras: Collection[str] = ()) -> "subprocess.CompletedP
 
 def alone(code: str, extras: Collection[str] = ()) -> str:
     """Return a program that runs code where only what the core and some extras bring along can be imported."""
-    blocked = sorted(_other_modules(extras))
+    blocked = sorted(_other_modules(frozenset(extras)))
     return f"BLOCKED = {blocked!r}\n{_GUARD}\nsys.path.insert(0, {str(ROOT.parent)!r})\n{code}"
 
 
-def _other_modules(extras: Collection[str]) -> set[str]:
+@cache
+def _other_modules(extras: frozenset[str]) -> set[str]:
     """Return the top modules of every installed distribution that is not asked for."""
     asked = _closure(extras)
     return {
