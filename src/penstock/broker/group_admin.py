@@ -122,10 +122,6 @@ class GroupAdmin:
         await self._broker.run(partial(self._broker.administration.delete_group, name))
 
 
-if TYPE_CHECKING:
-    from .broker import Broker
-
-
 class GroupOffsets:
     """Answers requests to commit and fetch offsets. Lives in the loop's thread."""
 

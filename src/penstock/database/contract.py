@@ -1,9 +1,9 @@
 """The contract of a dialect: the operations that Penstock needs from a database.
 
-The defaults are those of a database without server, notifications or concurrent limits of its own. A dialect is a
-folder with this class in `dialect.py`, `wording.py` for the neutral SQL of statements,
-`migrations/` and `drop.sql`. It knows its driver, but not the meaning of the statements. `database.py`
-builds transactions, retries and names on top of it, the same for every dialect.
+The defaults are those of a database without server, notifications or concurrent limits of its own; what guards data has
+no default. A dialect is a folder with this class in `dialect.py`, `wording.py` for the neutral SQL of statements,
+`migrations/` and `drop.sql`. It knows its driver, but not the meaning of the statements. `database.py` builds
+transactions, retries and names on top of it, the same for every dialect.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -134,7 +134,6 @@ class Dialect(Protocol):
 
     def may_use(self, conn: Any) -> bool:
         """Return whether an idle connection may be used. Raises StoreReplaced, StoreUnreachable."""
-        return True
 
     def renew(self) -> None:
         """Drop connections after a failed write: no connection that is open now is kept by any holder."""
@@ -166,7 +165,6 @@ class Dialect(Protocol):
 
     def still_answers(self, conn: Any) -> bool:
         """Return whether only a session was lost, and the server of its transaction still runs; by a new connection."""
-        return True
 
     def why_ended(self, error: Exception) -> str | None:
         """Return why the server ended a session or a statement, and the remedy; None if it did not."""
@@ -225,7 +223,6 @@ class Dialect(Protocol):
 
     def serialize_migrations(self, conn: Any) -> None:
         """Inside the open transaction, make other migrations wait until this one has ended."""
-        return None
 
     def notify(self, conn: Any, channel: str, word: str) -> None:
         """Notify the listeners of a channel; does nothing if the database has no notifications."""

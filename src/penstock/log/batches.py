@@ -166,13 +166,13 @@ class BatchLog(ABC):
         raised; a rise is never lost.
         """
 
+    @abstractmethod
     def settle(self, tx: Transaction, producer_id: int, *, committed: bool) -> Sequence[LogPlace]:
         """Decide a transaction where records of open ones are held back: add them to the log, or drop them.
 
         Runs in the database transaction that records the decision. Returns the partitions that have grown,
         for `mark`. Does nothing where batches are in the log from the start: `mark` follows.
         """
-        return ()
 
     @abstractmethod
     def mark(self, producer_id: int, epoch: int, places: Sequence[LogPlace], *, committed: bool) -> None:

@@ -287,7 +287,8 @@ class Log(ABC):
         If they send a batch again, it counts as new.
         """
 
-    def durable(self, topic: Topic, position: Position) -> None:  # noqa: B027  # `append_all` itself waits for it
+    @abstractmethod
+    def durable(self, topic: Topic, position: Position) -> None:
         """Return once the record at a position, and all before it, is as durable as the engine's settings demand."""
 
     def append(self, topic: str, records: Sequence[Record], *, partition: int | None = None) -> list[Position]:

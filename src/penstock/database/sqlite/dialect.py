@@ -111,6 +111,13 @@ class SqliteDialect(Dialect):
     def may_use(self, conn: SqliteConnection) -> bool:
         return self._file.may_use(conn)
 
+    def still_answers(self, conn: sqlite3.Connection) -> bool:
+        """Return True: there is no server."""
+        return True
+
+    def serialize_migrations(self, conn: sqlite3.Connection) -> None:
+        """Nothing to do: BEGIN IMMEDIATE allows one writer."""
+
     @property
     def is_read_only(self) -> bool:
         """Whether a write to the file has failed, and none has succeeded since."""

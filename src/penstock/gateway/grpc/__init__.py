@@ -11,5 +11,9 @@ from penstock.errors import MissingExtra
 
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # what clients do wrong is not for stderr; read at import
 
-if not all(find_spec(name) for name in ("google", "grpc_health", "grpc_reflection")):
+try:
+    complete = all(find_spec(name) for name in ("google.protobuf", "google.rpc", "grpc_health", "grpc_reflection"))
+except ModuleNotFoundError:  # there is no package `google`
+    complete = False
+if not complete:
     raise MissingExtra("serving gRPC", "grpc")

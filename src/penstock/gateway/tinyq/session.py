@@ -8,7 +8,7 @@ from typing import Any
 
 from penstock.access.principal import Peer, Principal, is_loopback
 from penstock.access.resource import AccessRight
-from penstock.errors import Error, InvalidInput, UnknownTopic
+from penstock.errors import Error, InvalidInput, Unauthenticated, UnknownTopic
 from penstock.model.limits import check_topic
 from penstock.model.record import Record
 from penstock.operate.ports import SHARED, TopicMode
@@ -127,7 +127,7 @@ class TinyqSession:
         """Continue as the client that a secret proves. Raises TinyqRefusal."""
         try:
             principal = await self.door.authenticate(secret, self.peer)
-        except Error as exc:
+        except Unauthenticated as exc:
             raise TinyqRefusal(TinyqCode.REFUSED) from exc
         self.admit(principal)
 

@@ -193,10 +193,6 @@ def _positions(batch: Batch, written: Sequence[tuple[_BatchPart, WriteResult]]) 
     return positions
 
 
-if TYPE_CHECKING:
-    from .log import FileLog
-
-
 class _Floors(msgspec.Struct):
     """Where to search for the records of an append in doubt: partition → first offset."""
 

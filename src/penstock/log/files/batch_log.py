@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from penstock.clock import SYSTEM, Clock
+from penstock.database.database import Transaction
 from penstock.errors import (
     BatchTooLarge,
     Error,
@@ -257,6 +258,10 @@ class FileBatchLog(BatchLog):
         return self._log.directory.watch(moved)
 
     # -- transactions
+
+    def settle(self, tx: Transaction, producer_id: int, *, committed: bool) -> Sequence[LogPlace]:
+        """Do nothing: the records are in the log, and markers follow."""
+        return ()
 
     def mark(self, producer_id: int, epoch: int, places: Sequence[LogPlace], *, committed: bool) -> None:
         """Append a marker where the transaction is still open, and wait until it is durable."""

@@ -207,6 +207,9 @@ class FileLog(TopicTables):
     def append_at_once(self, batches: Sequence[Batch]) -> list[list[Position]] | None:
         return self._appender.append_at_once(batches) if self.appends_at_once else None
 
+    def durable(self, topic: Topic, position: Position) -> None:
+        """Return at once: a record with a position is as durable as the settings demand."""
+
     def last_batch(self, producer: str) -> Appended | None:
         return self._notes.last(producer)
 

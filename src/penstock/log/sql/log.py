@@ -36,6 +36,9 @@ class SqlLog(TopicTables):
     def append_all(self, batches: Sequence[Batch]) -> list[list[Position]]:
         return self._run(lambda tx: append.append_all(tx, batches))
 
+    def durable(self, topic: Topic, position: Position) -> None:
+        """Return at once: a commit is as durable as the database's settings demand."""
+
     def last_batch(self, producer: str) -> Appended | None:
         return self._look(lambda tx: append.last_batch(tx, producer))
 
