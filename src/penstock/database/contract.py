@@ -86,10 +86,7 @@ class NotificationListener(Protocol):
     """Waits for notifications from other connections."""
 
     def wait(self, seconds: float) -> list[str]:
-        """Wait at most that long; return the texts that arrived.
-
-        Raises the driver's error. An empty text means that there may be changes of any kind.
-        """
+        """Wait at most that long; return the texts that came, "" for any change. Raises the driver's error."""
 
     def wake(self) -> None:
         """End the wait, or the next one, perhaps without a text. From any thread, even after `close`."""
@@ -156,10 +153,7 @@ class Dialect(Protocol):
         """
 
     def seal(self, conn: Any) -> bool:
-        """Switch from the caller's statements to ours, bounded from here on.
-
-        Return whether the guarded transaction is still open: the caller has not ended it and begun another.
-        """
+        """Switch to our bounded statements; return whether the guarded transaction is still the open one."""
 
     def state(self, conn: Any) -> TransactionState:
         """Return the state of the transaction as known to the driver, without a query."""
@@ -173,10 +167,7 @@ class Dialect(Protocol):
         return None
 
     def time_limits(self) -> dict[str, int]:
-        """Return the limits in milliseconds, by setting, after which the server ends a session or statement.
-
-        Without those that are off. It asks over a new connection. Raises the driver's error.
-        """
+        """Return the set limits on sessions and statements in milliseconds, by name. Raises the driver's error."""
         return {}
 
     def sever(self, conn: Any) -> None:
@@ -201,17 +192,10 @@ class Dialect(Protocol):
         """Run one statement; the dialect passes lists and `Rows` in its own way."""
 
     def execute_all(self, conn: Any, calls: Sequence[tuple[str, Params]]) -> list[Result]:
-        """Run statements in order, in one round trip if the driver can.
-
-        Each sees the effects of those before. Raises the error of the first that fails; the rest is not run.
-        """
+        """Run statements in order, in one round trip if the driver can; at an error the rest is not run."""
 
     def run_whole(self, conn: Any, calls: Sequence[tuple[str, Params]]) -> list[Result]:
-        """Begin, run statements in order and commit, in one round trip; only where `whole_trips`.
-
-        Each sees the effects of those before, and of other transactions committed by then. Raises unless the
-        server confirms the commit; after an error from the server nothing is committed.
-        """
+        """Run a transaction in one round trip, where `whole_trips`. Raises unless the server confirms the commit."""
         self.begin(conn, bounded=True)
         results = self.execute_all(conn, calls)
         self.commit(conn)

@@ -38,7 +38,6 @@ class DoneSet:
         return self._bits.bit_count()
 
     def __contains__(self, offset: int) -> bool:
-        """Whether an offset is passed; all below the base are."""
         byte, bit = divmod(offset - self.base, 8)
         return offset < self.base or (byte < len(self.bitmap) and bool(self.bitmap[byte] >> bit & 1))
 
@@ -57,10 +56,7 @@ _SET = ord("1")
 class GoingOut(NamedTuple):
     """The records that may have been handed out: those below `to`, except those kept back.
 
-    | stored      | meaning                                                           |
-    |-------------|-------------------------------------------------------------------|
-    | `handed_to` | `to`                                                              |
-    | `kept_back` | in hex: bit n, the lowest first, is set if `to` - 1 - n is kept back |
+    A row holds them as `handed_to` and, in hex, `kept_back`: bit n, the lowest first, stands for `to` - 1 - n.
     """
 
     to: int = 0
@@ -94,7 +90,6 @@ class GoingOut(NamedTuple):
         return offset < self.to and offset not in self.kept_back
 
     def __or__(self, other: "GoingOut") -> "GoingOut":
-        """Return the records that either of them may have handed out."""
         if not other.to or not self.to:
             return self if not other.to else other
         kept = {each for each in self.kept_back if not other.has(each)}
@@ -102,7 +97,6 @@ class GoingOut(NamedTuple):
         return GoingOut(max(self.to, other.to), frozenset(kept))
 
     def __and__(self, other: "GoingOut") -> "GoingOut":
-        """Return the records that both of them may hand out."""
         to = min(self.to, other.to)
         kept = self.kept_back | other.kept_back
         return GoingOut(to, frozenset(each for each in kept if each < to) if kept else kept)

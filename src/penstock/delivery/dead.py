@@ -67,7 +67,6 @@ class HeaderEdit:
         return sorted(self._gone)
 
     def __call__(self, headers: bytes | None) -> bytes | None:
-        """Return the edited headers."""
         try:
             known = decode_headers(headers) if headers else ()
         except Undecodable:  # removing broken headers may be the purpose of the edit
@@ -219,7 +218,6 @@ class DeadLetters:
         )
 
     def _already(self, tx: Transaction, letters: Sequence[_RemovedLetter]) -> set[LetterPlace]:
-        """Return which of the records wait in a lane already, as after a reset of the group."""
         if not letters:
             return set()
         table = Rows.of("partition place", [each.place for each in letters])

@@ -89,7 +89,6 @@ class FormerPartitions:
         return found
 
     def _homes(self, key: str) -> set[int]:
-        """Return every partition the key has had, also between two growths."""
         data = key.encode("utf-8", "surrogateescape")
         counts = {self.partitions, *(len(growth.ends) for growth in self._growths)}
         return {partition_for(self._topic.partitioner, data, key, count) for count in counts}

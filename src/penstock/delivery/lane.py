@@ -1,7 +1,6 @@
 """Lanes: how they are named and stored, why a stored lane waits, and a lane in memory.
 
-The lane of a key is named by the key itself, as text. Any other lane is a `SideLane`, whose fields are the
-columns of a stored lane:
+A key's lane is named by the key, as text. Any other is a `SideLane`, whose fields are the columns of a stored lane:
 
 | column  | meaning                                                                                     |
 |---------|---------------------------------------------------------------------------------------------|

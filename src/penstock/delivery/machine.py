@@ -260,10 +260,7 @@ class Partition:
         return True
 
     def deliver_late(self, records: Iterable[tuple[int, str]], moves: Iterable[LateMove]) -> None:
-        """Add records that were passed over, by offset, to the late lanes of their keys, and moves of notes.
-
-        They go out once they are written: until then the next owner would not know that they were handed out.
-        """
+        """Deliver passed-over records late, by offset, and move notes; they go out once the next owner could know."""
         late = [(offset, late_lane(WHOLE if self._is_one_lane else lane)) for offset, lane in records]
         self._late += late
         self._late_moves.update((each[:2], each) for each in moves)
@@ -273,11 +270,9 @@ class Partition:
     def learn(
         self, lanes: Iterable[tuple[StoredLane, Iterable[int]]], unwritten: Settlement
     ) -> dict[LaneId, set[int]] | None:
-        """Learn a person's decisions on dead letters, from the present rows of the lanes.
+        """Learn a person's decisions on dead letters from the lanes' rows; return the records put back, by lane.
 
-        Decisions free held lanes, put records back, and create lanes for single records. `unwritten`: the next
-        settlement, amended here. Return the records put back, by lane; None if the rows are not what decisions leave
-        behind.
+        None if the rows are not what decisions leave behind. `unwritten`: the next settlement, amended here.
         """
         rows = {stored.key: (stored, list(offsets)) for stored, offsets in lanes}
         dying = {each.lane for each in [*unwritten.dead, *self._dead] if each.holding}
@@ -326,7 +321,6 @@ class Partition:
             self._ready.append(lane)
 
     def _is_barred(self, lane: LaneId) -> bool:
-        """Return whether a lane must wait; the lane of all keys waits for each of them."""
         return lane in self._barred or (lane == WHOLE and bool(self._barred))
 
     @property
@@ -364,7 +358,6 @@ class Partition:
         return taken
 
     def _goes_beside(self, lane: LaneQueue) -> bool:
-        """Hold a lane back while the other lane of its key is out; return whether that is so."""
         partner = self._partners.get(lane.key)
         other = None if partner is None else self._lanes.get(partner)
         if other is None or not other.out:
@@ -386,14 +379,11 @@ class Partition:
         return self._due[0][0] if self._due else None
 
     def perhaps_out(self) -> set[int]:
-        """Return the records that former owners may have handed out of the waiting lanes.
-
-        The oldest of each lane: the limit beyond the last settled one, twice because a settlement may have been in
-        progress. Of a late lane all: they may have been handed out before they were passed over.
-        """
+        """Return what former owners may have handed out of waiting lanes: the oldest of each, all of a late one."""
         out = set[int]()
         for lane in self._lanes.values():
             if lane.state is not WaitState.MOVED:  # no owner has handed out records of a moved lane
+                # Twice the limit: a settlement may have been in progress.
                 out.update(lane.waiting if lane.late else islice(lane.waiting, 2 * LANE_AHEAD))
         return out
 
@@ -516,10 +506,7 @@ class Partition:
             self._dirty = True
 
     def settlement(self, more: int = 0) -> Settlement | None:
-        """Return the changes since the last one, or None; if writing it fails, load the partition again.
-
-        `more`: how many records beyond those that are out may follow before the next settlement.
-        """
+        """Return what changed, or None; if writing it fails, load again. `more` records may go out before the next."""
         if not self._dirty:
             return None
         lanes, gone = [], []
@@ -582,10 +569,7 @@ class Partition:
         return GoingOut(to, frozenset(each for each in kept if each < to))
 
     def confirm(self, *, skips: bool) -> None:
-        """Record that a settlement is written, with its skipped records or without.
-
-        Without: another version has handlers for them, so this owner should give the partition up.
-        """
+        """Record a written settlement; without its skips, another version wants them: give the partition up."""
         self._admit_late()
         if self._skipped and not skips:
             self._base, self._passed = self._floor, self._without_skips()
@@ -599,7 +583,6 @@ class Partition:
         self._floor = min([self.base, *(offset for offset, _ in self._skipped)])
 
     def _place(self, offset: int) -> bool:
-        """Make room for a fed offset; return whether it is new."""
         new = offset - self._base - len(self._passed)
         if new < 0:
             if offset not in self._holes:
@@ -639,7 +622,6 @@ class Partition:
             self._schedule(lane)
 
     def _admit_late(self) -> None:
-        """Add the late records that are written now to their lanes."""
         for offset, name in self._late[: self._late_written]:
             self.entry_count += 1
             lane = self._lanes.get(name)
@@ -672,13 +654,11 @@ class Partition:
             self._last.setdefault(key, []).append((before.waiting[-1], lane))
 
     def _put_behind(self, lane: LaneQueue) -> None:
-        """Let a barred lane wait, as a lane whose records the cursor passes."""
         lane.state, lane.reason, lane.resting = WaitState.MOVED, WaitState.MOVED.text, True
         self._moved[lane.key] = lane
         self._store(lane)
 
     def _follow(self, lane: LaneQueue) -> None:
-        """Free the lanes that waited for records that have left a lane."""
         still = []
         for offset, last in self._last.pop(lane.key):
             if lane.waiting and lane.waiting[0] <= offset:
@@ -750,7 +730,6 @@ class Partition:
         heappush(self._due, (lane.due_ms, lane.waiting[0], lane.key))
 
     def _spill(self, lane: LaneQueue) -> None:
-        """Let the cursor pass a lane that is healthy but too slow for the window."""
         lane.state, lane.reason = WaitState.SLOW, WaitState.SLOW.text
         self._store(lane)
 
@@ -787,6 +766,5 @@ def _bitmap(flags: bytearray) -> bytes:
 
 
 def _flags(bitmap: bytes) -> bytearray:
-    """Undo `_bitmap`."""
     bits = int.from_bytes(bitmap, "little")
     return bytearray(f"{bits:b}"[::-1], "ascii") if bits else bytearray()

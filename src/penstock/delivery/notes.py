@@ -199,7 +199,6 @@ class Notes:
         self._change(tx, {each for each in known if each.place in {one.place for one in new}}, new)
 
     def _closed(self, note: Note, machine: Partition, now_ms: int) -> Note:
-        """Return a note closed at the group's position if it is open, and the moment from which it comes."""
         if note.until != OPEN and note.wanted_ms != UNDECIDED:
             return note
         assert self._catch_up is not None
@@ -261,7 +260,6 @@ def _stored_holes(offsets: list[int]) -> str:
 
 
 def _split(note: Note, begin: int) -> list[Note]:
-    """Return the part of a note that is kept for a person, and the part that is coming."""
     parts = []
     if begin > note.first:
         parts.append(note.part(note.first, begin, None))

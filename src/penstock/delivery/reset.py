@@ -32,10 +32,7 @@ class Move:
 
 
 class CursorReset:
-    """Resets of one group on one topic.
-
-    `living` returns the members that may be at work; `touch` makes the owners look, and locks before all others.
-    """
+    """Resets of one group on one topic; `living` and `touch` as for `DeadLetters`."""
 
     def __init__(
         self,

@@ -119,7 +119,6 @@ class Retention:
         return Trimmed(deleted, full)
 
     def _tend(self, plan: _Plan) -> bool:
-        """Let the log do its own upkeep behind all readers, copies first; return whether there is more to do."""
         store = self._store
         if store.log.trims_here is None:
             return False
@@ -150,7 +149,6 @@ class Retention:
         yield from plans[self._first :] + plans[: self._first]
 
     def _ranges(self, plan: _Plan, budget: int) -> tuple[list[OffsetRange], bool]:
-        """Return the ranges of a topic to delete, about `budget` records, and whether there may be more."""
         if plan.limits.is_everything:
             return [], False
         heads = [each for each in self._heads(plan) if each.held is not None or not self._rule.needs_reader]
@@ -253,7 +251,6 @@ class Retention:
         return {partition: min(limit, tops[partition]) for partition, limit in limits.items()}
 
     def _excess(self, plan: _Plan, heads: Sequence[_KeptPartition]) -> dict[int, int]:
-        """Return by how many bytes each partition is too large, measuring the records since the last look."""
         if plan.limits.bytes is None:
             return {}
         news = []
@@ -279,7 +276,6 @@ class Retention:
         return any(offset < highs.get(number, 0) for each in holds for number, offset in each.items())
 
     def _trim_readable(self, plan: _Plan, ranges: Sequence[OffsetRange]) -> int:
-        """Delete the planned ranges, but not in partitions whose waiting records cannot be read."""
         try:
             return self._trim(plan, ranges)
         except (Damaged, FileUnreadable) as exc:

@@ -25,43 +25,28 @@ def trim(
     unless: Callable[[Transaction], bool],
     note: Callable[[Transaction, int], None] = lambda tx, count: None,
 ) -> int:
-    """Delete the oldest records of some partitions, those in lanes copied first; return how many there were.
+    """Delete the oldest records, copying those in lanes; return how many. Raises StillNeeded if `unless` turns true."""
 
-    `unless` is called once the starts can no longer change. Raises StillNeeded if it returns true.
-    """
+    def after(tx: Transaction, deleted: int) -> None:
+        tx.change("delivery", "fallbacks_trim", topic_id=topic.id, ranges=ranges_table(ranges))
+        note(tx, deleted)
+
+    def at_once(tx: Transaction) -> int:
+        log = store.log_in(tx)
+        copy_waiting(tx, log, topic, ranges)
+        points.reach(AFTER_COPY)
+        deleted = log.trim(topic, ranges, unless=lambda: unless(tx))
+        after(tx, deleted)
+        points.reach(BEFORE_COMMIT)
+        return deleted
+
     if store.is_one:
-        return store.database.run(lambda tx: _trim_in(tx, store.log_in(tx), topic, ranges, unless, note))
+        return store.database.run(at_once)
     store.database.run(lambda tx: copy_waiting(tx, store.log, topic, ranges))
     points.reach(AFTER_COPY)
     deleted = store.log.trim(topic, ranges, unless=lambda: store.database.look(unless))
-
-    def after(tx: Transaction) -> None:
-        _forget_fallbacks(tx, topic, ranges)
-        note(tx, deleted)
-
-    store.database.run(after)
+    store.database.run(lambda tx: after(tx, deleted))
     return deleted
-
-
-def _trim_in(
-    tx: Transaction,
-    log: Log,
-    topic: Topic,
-    ranges: Sequence[OffsetRange],
-    unless: Callable[[Transaction], bool],
-    note: Callable[[Transaction, int], None],
-) -> int:
-    copy_waiting(tx, log, topic, ranges)
-    points.reach(AFTER_COPY)
-    deleted = log.trim(topic, ranges, unless=lambda: unless(tx))
-    _forget_fallbacks(tx, topic, ranges)
-    note(tx, deleted)
-    points.reach(BEFORE_COMMIT)
-    return deleted
-
-
-def _forget_fallbacks(tx: Transaction, topic: Topic, ranges: Sequence[OffsetRange]) -> None:
-    tx.change("delivery", "fallbacks_trim", topic_id=topic.id, ranges=ranges_table(ranges))
 
 
 def behind(tx: Transaction, topic: Topic, ranges: Sequence[OffsetRange], seen_since_ms: int) -> list[str]:

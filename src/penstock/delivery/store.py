@@ -113,8 +113,7 @@ class GroupStore:
     While the group's filter differs from `filter`, nothing is taken, and no record is passed over that another version
     may have handlers for; while the group is paused, nothing is taken and nothing kept. `touch` is called with the ids
     of group and topic in each transaction that releases cursors. `gone` returns, under the group's lock, the members
-    whose processes have ended for certain, and perhaps because of a record. `catch_up` selects the notes that are
-    delivered late.
+    certainly dead, perhaps because of a record. `catch_up` selects the notes that are delivered late.
     """
 
     def __init__(
@@ -151,10 +150,7 @@ class GroupStore:
         return {number: found.get(number, OPEN) for number in partitions}
 
     def take(self, living: Living) -> dict[int, Owned]:
-        """Own every cursor that has work and no living owner; return their state.
-
-        `living` is called under the group's lock: it then lists every member that has taken cursors before us.
-        """
+        """Own every cursor with work and no living owner; `living` is asked under the lock of all takers."""
 
         def take(tx: Transaction) -> dict[int, Owned]:
             ends = self._store.log_in(tx).ends(self.topic)
@@ -182,10 +178,7 @@ class GroupStore:
         return any(paused_ms is not None for (paused_ms,) in rows)
 
     def hand_out(self, cursors: Mapping[int, tuple[Owned, GoingOut]]) -> set[int]:
-        """Write down which records go out, and their trials; return the partitions lost.
-
-        Call it before any of them begins: after a loss these records are marked, and no others.
-        """
+        """Write down which records go out, before they begin: a loss marks just those. Return the partitions lost."""
         going = [
             (number, owned.trial.encode(), out.to, owned.epoch, owned.version, out.bitmap())
             for number, (owned, out) in cursors.items()
@@ -248,10 +241,7 @@ class GroupStore:
         )
 
     def settle_in(self, tx: Transaction, settled: Settling) -> tuple[set[int], set[int]]:
-        """Write settlements as the last statements of the caller's transaction; the caller confirms them.
-
-        Return the partitions lost to another owner, and those whose skipped records are included.
-        """
+        """Write settlements last in a caller's transaction, unconfirmed; return partitions lost, those with skips."""
         kept, skips = self._settle(tx, settled)
         return settled.keys() - kept, skips
 
@@ -395,7 +385,6 @@ class GroupStore:
         return {number for number, (owned, _) in settled.items() if owned.filter_version == version}
 
     def _write(self, tx: Transaction, kept: Mapping[int, Settlement]) -> None:
-        """Write dead letters, entries and lanes; a record that changes its lane keeps its entry."""
         dead, entries, gone, flowing, lanes, fallbacks = (list[tuple[Any, ...]]() for _ in range(6))
         now_ms = self._clock.now_ms()
         for number, one in kept.items():

@@ -40,10 +40,7 @@ class OnExhausted(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """The record is settled; its lane goes on. `by_fallback`: only its handler's fallback completed it.
-
-    Then `failures` is the number of failures before, and `reason` that of the last.
-    """
+    """The record is settled; its lane goes on. `by_fallback`: only that did it, after these failures."""
 
     by_fallback: bool = False
     failures: int = 0

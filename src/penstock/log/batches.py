@@ -28,10 +28,7 @@ _places = msgspec.json.Decoder(list[tuple[int, int]]).decode
 
 
 class Write(NamedTuple):
-    """Whole batches for one partition, one after another. The engine may write into a writable buffer.
-
-    `transactional_id`: named by the sender, which may use it; batches of a transaction need theirs.
-    """
+    """Batches for one partition; the engine may write into the buffer. `transactional_id`: the sender's own."""
 
     topic: Topic
     partition: int
@@ -113,11 +110,7 @@ WritesDone = Callable[[Sequence[WriteResult]], None]
 
 
 class BatchLog(ABC):
-    """A log by batches.
-
-    `holds_back`: records of open transactions enter the log in `settle`; otherwise they are in it from the
-    start, and `mark` writes the outcome.
-    """
+    """A log by batches. `holds_back`: records of open transactions enter it in `settle`; else `mark` ends them."""
 
     holds_back: bool
 
@@ -160,26 +153,15 @@ class BatchLog(ABC):
 
     @abstractmethod
     def watch(self, moved: Callable[[int, int], None]) -> Callable[[], None]:
-        """Call `moved(topic_id, partition)`, from any thread, soon after an end rises.
-
-        Return a function that stops it. It may be called too often, and late for ends that other processes
-        raised; a rise is never lost.
-        """
+        """Call `moved(topic_id, partition)` from any thread when an end rises, perhaps late or twice. Return a stop."""
 
     def settle(self, tx: Transaction, producer_id: int, *, committed: bool) -> Sequence[LogPlace]:
-        """Decide a transaction where records of open ones are held back: add them to the log, or drop them.
-
-        Runs in the database transaction that records the decision. Returns the partitions that have grown,
-        for `mark`. Does nothing where batches are in the log from the start: `mark` follows.
-        """
+        """Add held-back records to the log, or drop them, with the decision; return the grown partitions for `mark`."""
         return ()
 
     @abstractmethod
     def mark(self, producer_id: int, epoch: int, places: Sequence[LogPlace], *, committed: bool) -> None:
-        """Write the decision into each of these partitions, and return once it is durable.
-
-        May be called again for the same decision. Does nothing where `settle` does it all.
-        """
+        """Write the decision into these partitions, durably, perhaps again; nothing where `settle` does it all."""
 
     @abstractmethod
     def producers(self, topic: Topic, partition: int) -> list[Sequenced]:

@@ -7,8 +7,7 @@ Keys, values and headers are bytes in the log (`Entry`), and text where people a
 Safe from any thread. Times are milliseconds since 1970. A call with a `Topic` that was deleted meanwhile
 finds it empty: a read returns nothing, a write raises UnknownTopic.
 
-The seam: an engine implements the abstract methods. The others have a default that is right for most engines,
-and are for
+The seam: an engine implements the abstract methods. The others have a default, right for most engines, and are for
 
 | purpose                                  | methods                                                         |
 |------------------------------------------|-----------------------------------------------------------------|
@@ -104,11 +103,7 @@ class OffsetRange(NamedTuple):
 
 
 class Producer(NamedTuple):
-    """A producer of batches.
-
-    `sequence` numbers the first record of the batch; the next batch continues after its last. Sending the
-    same batch again (same sequence) adds nothing and returns its first positions.
-    """
+    """A producer. `sequence` is that of the batch's first record; the same one again returns its first positions."""
 
     id: str
     epoch: int
@@ -157,10 +152,7 @@ class LogIdentity(NamedTuple):
 
 
 class Log(ABC):
-    """Topics of records. Every method that takes a name raises InvalidTopic for one that no topic can have.
-
-    `compacts`: whether topics can be compacted by key.
-    """
+    """Topics of records. Methods that take a name raise InvalidTopic. `compacts`: topics can be compacted by key."""
 
     compacts = False
 
@@ -185,25 +177,14 @@ class Log(ABC):
 
     @abstractmethod
     def raise_incarnation(self, above: int) -> LogIdentity:
-        """Record that history was rolled back since an incarnation; return the current one.
-
-        If it is already higher, another process raised it. A raised incarnation was never used before,
-        whatever a backup holds.
-        """
+        """Record that history was rolled back since an incarnation; return the present one, never used before."""
 
     def skip_to(self, topic: Topic, offsets: Mapping[int, int]) -> None:
-        """Never assign an offset below these, by partition: a reader has passed them already.
-
-        For a log whose history was rolled back while that of its readers was not. Does nothing where both are
-        in one store.
-        """
+        """Never assign an offset below these, by partition: readers passed them before history was rolled back."""
         return None
 
     def shortened(self, topic: Topic) -> "dict[int, OffsetRange]":
-        """Return the offsets that partitions have lost at their ends although a group has passed them.
-
-        Such a group is stopped, by name, until an operator accepts the loss. Empty where both are in one store.
-        """
+        """Return lost offsets at the ends that a group had passed: it is stopped until an operator accepts the loss."""
         return {}
 
     @abstractmethod
@@ -224,8 +205,7 @@ class Log(ABC):
     def pinned_topic(self, name: str, *, alone: bool = False) -> Topic:
         """Return a topic by name; inside a transaction of the log, it cannot be deleted until the end.
 
-        Alone: it cannot be pinned or appended to by others either. Take this lock first in a transaction, or
-        two transactions may deadlock. Raises UnknownTopic.
+        `alone`: nor pinned or appended to by others. Lock it first, or transactions may deadlock. Raises UnknownTopic.
         """
         return self.topic(name)
 
@@ -244,10 +224,7 @@ class Log(ABC):
 
     @abstractmethod
     def retain(self, topic: Topic, keep: Keep, *, only: Collection[str] = Keep._fields) -> None:
-        """Set the retention limits of a topic; with `only`, just these fields.
-
-        Raises UnknownTopic. Concurrent changes of different fields both succeed.
-        """
+        """Set a topic's retention limits, or `only` some; others may be changed meanwhile. Raises UnknownTopic."""
 
     @abstractmethod
     def delete_topic(self, name: str) -> None:
@@ -269,11 +246,7 @@ class Log(ABC):
         return False
 
     def append_at_once(self, batches: Sequence[Batch]) -> list[list[Position]] | None:
-        """Add batches without a producer, as `append_all` does, if that needs no waiting.
-
-        For an event loop: it waits for no table, disk or other thread. None: nothing was added; call
-        `append_all`. Raises as `append_all`.
-        """
+        """Add batches without a producer as `append_all` does, but never wait, as in an event loop: None then."""
         return None
 
     @abstractmethod
@@ -282,10 +255,7 @@ class Log(ABC):
 
     @abstractmethod
     def trim_producers(self, prefix: str, epoch: int, *, limit: int = 1000) -> int:
-        """Forget some producers with this id prefix whose last epoch is before this one; return how many.
-
-        If they send a batch again, it counts as new.
-        """
+        """Forget producers of an id prefix with an earlier last epoch; return how many. Repetitions are then new."""
 
     def durable(self, topic: Topic, position: Position) -> None:  # noqa: B027  # `append_all` itself waits for it
         """Return once the record at a position, and all before it, is as durable as the engine's settings demand."""
@@ -312,10 +282,7 @@ class Log(ABC):
 
     @abstractmethod
     def all_bounds(self, topic: Topic, *, pinned: Collection[int] = ()) -> dict[int, Bounds]:
-        """Return the bounds of every partition; nothing for a deleted topic.
-
-        Inside a transaction of the log, pinned partitions are not trimmed until it ends.
-        """
+        """Return the bounds of all partitions, none if deleted. `pinned`: not trimmed before the transaction ends."""
 
     def bounds_of(self, topics: Sequence[Topic]) -> dict[int, dict[int, Bounds]]:
         """Return the bounds of every partition of several topics, by topic id, as `all_bounds` does."""
@@ -325,9 +292,8 @@ class Log(ABC):
     def read_ranges(self, topic: Topic, ranges: Sequence[OffsetRange], *, max_bytes: int, bare: bool = False) -> Chunk:
         """Return the records of several ranges, in the order of the ranges.
 
-        About `max_bytes` at most, but at least one record; the size of a record is its key, value and headers
-        plus `ENTRY_BYTES`. Offsets that the log does not hold are left out. Bare: all records, without values
-        and headers, whatever their size.
+        About `max_bytes` at most, but at least one record; a record counts as key, value, headers and `ENTRY_BYTES`.
+        Offsets that the log does not hold are left out. Bare: all records, without values and headers.
         """
 
     @abstractmethod
@@ -349,11 +315,7 @@ class Log(ABC):
         """Return the first offset held at or after each position, by partition, where there is one."""
 
     def voids(self, topic: Topic, ranges: Sequence[OffsetRange]) -> list[OffsetRange]:
-        """Return the void offsets in some ranges: assigned, but without a record for readers.
-
-        They are no damage: markers, records of aborted transactions, offsets of refused batches and of
-        batches lost in a crash before they were on disk, and records removed by compaction.
-        """
+        """Return the void offsets in some ranges: assigned, but with no record for readers, and no damage."""
         return []
 
     @abstractmethod
@@ -366,10 +328,7 @@ class Log(ABC):
     def find_id(
         self, topic: Topic, id: str, *, since_ms: int | None, walk: int | None, partition: int | None = None
     ) -> Search:
-        """Look for a record by its id among up to `walk` records of each partition; None: among all.
-
-        Start at the records of `since_ms`; without it, search the last records.
-        """
+        """Look for an id in `walk` records of each partition (None: all), from `since_ms` on, else in the last ones."""
 
     @abstractmethod
     def find_key(self, topic: Topic, within: OffsetRange, key: bytes, *, limit: int, last: bool = False) -> list[Entry]:
@@ -388,8 +347,7 @@ class Log(ABC):
     ) -> list[Record]:
         """Return the records from an offset on: at most `limit`, about `max_bytes`, but at least one.
 
-        At the end of the partition: an empty list. Raises UnknownTopic, UnknownPartition, OffsetOutOfRange,
-        Undecodable.
+        At the end of the partition: none. Raises UnknownTopic, UnknownPartition, OffsetOutOfRange, Undecodable.
         """
         found = self.topic(topic)
         check_partition(found, partition)
@@ -454,11 +412,7 @@ class Log(ABC):
 
     @abstractmethod
     def sweep(self, topic: Topic) -> None:
-        """Free the space of deleted or cleared records, where that was postponed; may take long.
-
-        `delete_topic` and `clear` postpone it inside a database transaction: call this after the commit. It
-        may be interrupted and called again.
-        """
+        """Free space whose release `delete_topic` or `clear` postponed, after the commit; call again if interrupted."""
 
     def claim(self) -> None:  # noqa: B027  # most can be changed by any process
         """Make sure that this process may write, before tables and log change together. Raises WriterElsewhere."""
@@ -489,10 +443,7 @@ class Log(ABC):
 
     @abstractmethod
     def erase(self, topic: Topic, positions: Collection[Position], *, owner: str | None = None) -> int:
-        """Remove key, value, headers and owner from records, which keep their offsets; return how many.
-
-        Their type becomes `penstock.erased`. With an owner: only records with that tag.
-        """
+        """Erase records' content, only of `owner` if given; return how many. Their type becomes `penstock.erased`."""
 
     @abstractmethod
     def owned(self, owner: str, limit: int) -> list[tuple[int, Entry]]:
@@ -504,11 +455,7 @@ class Log(ABC):
 
     @abstractmethod
     def hold(self, reader: str, topic: Topic, offsets: Mapping[int, int]) -> None:
-        """Hold retention back for a named reader that is not a group.
-
-        All records from these offsets on are kept. Replaces the reader's earlier hold on the topic; no
-        offsets: releases it.
-        """
+        """Keep records from offsets on for a named reader, no group. It replaces the earlier one; none: releases it."""
 
     @abstractmethod
     def holds(self, topic: Topic) -> dict[str, dict[int, int]]:

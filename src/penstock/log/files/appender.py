@@ -53,15 +53,10 @@ class Appender:
         self._placed_by: dict[str, tuple[TopicFiles, Topic, int]] = {}  # last known placing, by topic name
 
     def append_all(self, batches: Sequence[Batch]) -> list[list[Position]]:
-        """Add batches; every check is made before anything is written.
-
-        A crash or a failing disk may leave a part of them in the log without a result; for a batch with a
-        producer, `last_batch` finds that part.
-        """
+        """Add batches after all checks. A crash may leave a part of them; `last_batch` finds that of a producer."""
         writer = self._log.writer
         while True:
-            maps = {batch.topic: None for batch in batches}
-            topics = {name: self._placing(name) for name in maps}
+            topics = {name: self._placing(name) for name in dict.fromkeys(batch.topic for batch in batches)}
             with self._notes.guard(batches):
                 given = self._append_once(writer, batches, topics)
             if given is not None:
@@ -130,7 +125,6 @@ class Appender:
     def _append_once(
         self, writer: LogWriter, batches: Sequence[Batch], topics: Mapping[str, tuple[Topic, int]]
     ) -> list[list[Position]] | None:
-        """Append batches once; None if a topic has grown meanwhile."""
         given: list[list[Position] | None] = []
         plans: list[list[_BatchPart]] = []
         writes: list[PartitionWrite] = []
@@ -191,10 +185,6 @@ def _positions(batch: Batch, written: Sequence[tuple[_BatchPart, WriteResult]]) 
         for at, number in enumerate(part.numbers):
             positions[number] = Position(part.partition, result.base_offset + at)
     return positions
-
-
-if TYPE_CHECKING:
-    from .log import FileLog
 
 
 class _Floors(msgspec.Struct):
@@ -276,7 +266,6 @@ class ProducerNotes:
     def _resolved(
         self, producer: str, epoch: int, sequence: int, topic_id: int, floors: dict[str, int], ids: tuple[str, ...]
     ) -> Appended:
-        """Search the log for the records of an interrupted append, and record the result."""
         topic = next((each for each in self._log.topics() if each.id == topic_id), None)
         wanted, found = set(ids), dict[str, Position]()
         if topic is not None:

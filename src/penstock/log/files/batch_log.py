@@ -20,20 +20,8 @@ from penstock.errors import (
     UnknownTopic,
 )
 from penstock.model.partition import MURMUR3, partition_of
-from penstock.wire.kafka.record_batch import (
-    HEADER,
-    NO_PRODUCER,
-    NO_TIME_MS,
-    BatchHeader,
-    Marker,
-    batches_in,
-    check_batch,
-    check_produced,
-    encode_marker,
-    headers_in,
-    read_header,
-    stamp_batch,
-)
+from penstock.wire.kafka import record_batch
+from penstock.wire.kafka.record_batch import NO_PRODUCER, NO_TIME_MS, BatchHeader, Marker
 from penstock.wire.kafka.records import TooManyBytes, decode_records, unpacked
 
 from ..batches import (
@@ -88,7 +76,7 @@ class FileBatchLog(BatchLog):
         looks_at_keys = topic.partitioner == MURMUR3
         if len(batches) > (_QUICK_KEYS if looks_at_keys else _QUICK_BYTES):
             return False
-        if looks_at_keys and any(header.codec for _, header in headers_in(batches)):
+        if looks_at_keys and any(header.codec for _, header in record_batch.headers_in(batches)):
             return False
         return self._log.held(topic, write.partition) is not None
 
@@ -108,8 +96,8 @@ class FileBatchLog(BatchLog):
         if partition is None:
             return None
         try:
-            header = check_batch(batch)
-            check_produced(header)
+            header = record_batch.check_batch(batch)
+            record_batch.check_produced(header)
         except Error:
             return None
         if header.size != len(batch) or header.is_transactional or header.max_timestamp == NO_TIME_MS:
@@ -119,11 +107,11 @@ class FileBatchLog(BatchLog):
     def _checked(self, write: Write) -> PartitionWrite:
         try:
             partition = self._partition(write.topic, write.partition)
-            headers = list(batches_in(write.batches))
+            headers = list(record_batch.batches_in(write.batches))
             if not headers:
                 raise InvalidBatch("there is none")
             for _, header in headers:
-                check_produced(header)
+                record_batch.check_produced(header)
             if len(headers) > 1 and any(header.producer_id >= 0 for _, header in headers):
                 raise InvalidBatch("an idempotent producer sends one at a time to a partition")
             write, headers = self._timed(write, headers)
@@ -139,17 +127,14 @@ class FileBatchLog(BatchLog):
         return PartitionWrite(partition, write.batches, headers, check=check, verify=verify, refusal=refusal)
 
     def _timed(self, write: Write, headers: list[PlacedHeader]) -> tuple[Write, list[PlacedHeader]]:
-        """Give records without a time the current one, as a database does: retention needs it.
-
-        Their headers keep the original checksum, by which a repeated batch is recognised.
-        """
+        """Give records without a time the current one, for retention; the known checksum tells repetitions."""
         if all(header.max_timestamp != NO_TIME_MS for _, header in headers):
             return write, headers
         data, now_ms = bytearray(write.batches), self._clock.now_ms()
         timed = []
         for at, header in headers:
             if header.max_timestamp == NO_TIME_MS:
-                header = stamp_batch(data, at, header, now_ms)._replace(crc=header.crc)
+                header = record_batch.stamp_batch(data, at, header, now_ms)._replace(crc=header.crc)
             timed.append((at, header))
         return write._replace(batches=memoryview(data)), timed
 
@@ -196,11 +181,7 @@ class FileBatchLog(BatchLog):
         return None
 
     def _verify(self, transactional_id: str | None, partition: PartitionLog, header: BatchHeader) -> None:
-        """Raise unless the producer has an open transaction of this name that includes this partition.
-
-        Called in the writer's thread; it reads the tables only when the transaction begins in the partition
-        or the name changes.
-        """
+        """Raise unless the producer's open transaction has this name and partition; reads tables only at its start."""
         id = header.producer_id
         if partition.has_open(id) and self._names.get(id) == transactional_id is not None:
             return
@@ -241,7 +222,6 @@ class FileBatchLog(BatchLog):
     def fetch_at_once(
         self, topic: Topic, partition: int, offset: int, *, max_bytes: int, committed: bool
     ) -> Fetched | None:
-        """Return batches from the system's page cache, or None."""
         if topic.id not in self._there:
             return None
         held = self._log.held(topic, partition)
@@ -275,8 +255,8 @@ class FileBatchLog(BatchLog):
 
     def _marker(self, topic: Topic, number: int, marker: Marker, producer_id: int, epoch: int) -> PartitionWrite:
         producer = {"producer_id": producer_id, "producer_epoch": epoch, "coordinator_epoch": 0}
-        batch = encode_marker(marker, timestamp_ms=self._clock.now_ms(), **producer)
-        return PartitionWrite(self._log.partition(topic, number), batch, [(0, read_header(batch))], marker)
+        batch = record_batch.encode_marker(marker, timestamp_ms=self._clock.now_ms(), **producer)
+        return PartitionWrite(self._log.partition(topic, number), batch, [(0, record_batch.read_header(batch))], marker)
 
     def producers(self, topic: Topic, partition: int) -> list[Sequenced]:
         states = dict(self._partition(topic, partition).producers.states)
@@ -296,7 +276,7 @@ def _is_empty(batches: memoryview) -> bool:
     """Return whether no batch has a record or marker: librdkafka takes such an answer for a truncated one."""
     at = 0
     while at < len(batches):
-        header = BatchHeader._make(HEADER.unpack_from(batches, at))
+        header = BatchHeader._make(record_batch.HEADER.unpack_from(batches, at))
         if header.record_count:
             return False
         at += header.size

@@ -79,7 +79,6 @@ class LogClaim:
         self._looked = True
 
     def _compare(self, identity: LogIdentity, known: str) -> None:
-        """Compare directory and tables. `known`: the mark in the tables. Raises LogMismatch."""
         where, found = str(self._directory.path), self.read()
         if found is None:
             if known or self._directory.disk.names(self._directory.path / "topics"):

@@ -1,9 +1,8 @@
 """Key compaction: keeps the last record of each key and removes the earlier ones; offsets do not change.
 
-A pass over one partition covers closed segments before the last stable offset, and before the caller's limit.
-First it reads the segments that are new since the last pass and notes each key's last offset; then it
-rewrites every segment up to there, oldest first, without the records that a later one replaces. Then it
-records its progress (`compacted`, beside the segments).
+A pass over one partition covers closed segments before the last stable offset, and before the caller's limit. First it
+reads those since the last pass and notes each key's last offset; then it rewrites every segment up to there, oldest
+first, without the records that a later one replaces. Then it records its progress (`compacted`, beside the segments).
 
 It keeps the last record of each key; records without a key; markers; the header of each producer's last
 batch, perhaps without records, so that its sequence is known. Empty batches cover the offsets of removed
@@ -151,7 +150,6 @@ class SegmentCompaction:
             yield _covering(hole)
 
     def _kept(self, header: BatchHeader, batch: memoryview) -> Buffer | None:
-        """Return the kept part of a batch; None if nothing is kept."""
         if header.is_control:
             return batch
         if not header.record_count:  # from an earlier pass: it covers a hole, or was a producer's last

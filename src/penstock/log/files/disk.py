@@ -4,10 +4,9 @@ All writes of the log go through here, so a test can substitute a disk that forg
 system calls and the file modes (0700, 0600); does not know the meaning of the bytes.
 
 The writer's lock is on the file `writer.lock`: only the process that holds it may write. The system releases the lock
-when the process ends, however it ends. The file holds the process id, for the error message of a second writer; the id
-alone proves nothing, because it stays after a kill and may be reused by another program. A process that only checks for
-a writer takes a shared lock for a moment, so a writer that finds the lock taken tries again unless the holder is
-another writer.
+when the process ends, however it ends. The file holds the process id, for a second writer's error message; the id alone
+proves nothing: it stays after a kill and may be reused. A process that only checks for a writer takes a shared lock for
+a moment, so a writer that finds the lock taken tries again unless the holder is another writer.
 """
 
 import contextlib
@@ -77,10 +76,7 @@ class DiskFile:
         return written
 
     def sync(self) -> None:
-        """Return once the bytes are on disk; never call it again after it failed.
-
-        The system may have dropped the bytes and the error with them: the second call would succeed.
-        """
+        """Return once the bytes are on disk. Never call it after a failure: dropped bytes would count as written."""
         if sys.platform == "darwin":
             fcntl.fcntl(self._fd, fcntl.F_FULLFSYNC)  # fsync stops at the drive's cache on macOS
         else:
@@ -178,12 +174,9 @@ def write_whole(disk: Disk, path: Path, content: bytes) -> None:
     """Replace a small file: after a crash it holds the old or the new content, nothing between."""
     beside = path.with_name(path.name + BESIDE)
     disk.remove(beside)
-    file = disk.create(beside)
-    try:
+    with contextlib.closing(disk.create(beside)) as file:
         file.write(0, [content])
         file.sync()
-    finally:
-        file.close()
     disk.rename(beside, path)
     disk.sync_folder(path.parent)
 
@@ -194,10 +187,8 @@ def read_whole(disk: Disk, path: Path) -> bytes | None:
         file = disk.open(path)
     except FileNotFoundError:
         return None
-    try:
+    with contextlib.closing(file):
         return file.read(0, file.size)
-    finally:
-        file.close()
 
 
 class WriterLock:

@@ -1,8 +1,7 @@
 """Loads the segments of a partition from its folder, and finds the end of each.
 
-The header of the next segment gives the end of a segment, or, in a rewritten one, its own. Its batches are
-walked only if neither can be read. Nothing is removed here: a file that does not belong to the partition is
-skipped and named in the log.
+The header of the next segment gives the end of a segment, or, in a rewritten one, its own. Its batches are walked only
+if neither can be read. Nothing is removed here: a foreign file is skipped and named in the log.
 
 Offsets without a record are missing, their segment being gone, or void, with none for readers. The header of every
 segment names the end of the one before. Offsets between that end and its own first one were assigned and are void; all
@@ -101,13 +100,8 @@ def _header(files: OpenFiles, folder: PartitionFolder, base: int) -> SegmentHead
     if isinstance(found, SegmentHeader):
         if (found.topic, found.partition, found.base_offset) == (folder.topic, folder.partition, base):
             return found
-        logger.error(
-            "%s belongs to partition %s of topic %s at offset %s; it is ignored",
-            path,
-            found.partition,
-            found.topic,
-            found.base_offset,
-        )
+        place = found.partition, found.topic, found.base_offset
+        logger.error("%s belongs to partition %s of topic %s at offset %s; it is ignored", path, *place)
         return None
     try:
         batch = read_header(first)
@@ -127,11 +121,7 @@ def _batch(files: OpenFiles, path: Path, size: int) -> bytes:
 
 
 def write_again(file: DiskFile, position: int, end: int) -> None:
-    """Make bytes durable by reading them and writing them once more.
-
-    Raises OSError. A sync alone is not enough: after a failed sync the system may return bytes that it will
-    never write.
-    """
+    """Write bytes again, durably: after a failed sync the system may return bytes it never wrote. Raises OSError."""
     while position < end:
         chunk = file.read(position, min(CHUNK_BYTES, end - position))
         if not chunk:
@@ -186,10 +176,7 @@ def name_of(folder: PartitionFolder, base: int) -> str:
 
 
 def voids_in(view: "PartitionView", low: int, high: int, *, compacted: bool) -> list[tuple[int, int]]:
-    """Return the void offsets of a range as runs with exclusive ends.
-
-    `compacted`: the topic is or was compacted. Only then may a batch lack records: otherwise they are missing.
-    """
+    """Return the void offsets of a range as runs; `compacted`: the topic is or was, so batches may lack records."""
     runs: list[tuple[int, int]] = []
     before: Segment | None = None
     for segment in view.segments:

@@ -33,7 +33,7 @@ from ..kafka_form import place_in
 from ..sql.log import SqlLog
 from ..sql.topics import TopicTables
 from ..topics import topic_uuid
-from . import rewriting, search
+from . import rewriting, search, small_files
 from .appender import Appender, ProducerNotes
 from .claim import LogClaim
 from .directory import LogDirectory, TopicFiles
@@ -43,15 +43,6 @@ from .heads import PartitionHead
 from .partition import PartitionLog
 from .partition_view import PartitionView
 from .settings import FilesSettings
-from .small_files import (
-    forget_shortened,
-    has_policy,
-    read_policy,
-    read_reservation,
-    read_shortened,
-    write_policy,
-    write_reservation,
-)
 from .writer import LogWriter
 
 logger = logging.getLogger("penstock.files")
@@ -97,11 +88,9 @@ class FileLog(TopicTables):
         return self.directory.writer(self._claim.claim)
 
     def claim(self) -> None:
-        """Become the writer. Raises WriterElsewhere, LogMismatch."""
         self.writer  # noqa: B018
 
     def check_parts(self) -> None:
-        """Check that directory and tables belong together, without writing. Raises LogMismatch."""
         if not self.directory.is_writing:  # the writer checked it when it started
             self._claim.check()
 
@@ -127,8 +116,8 @@ class FileLog(TopicTables):
         def reserve() -> None:
             for number, offset in offsets.items():
                 folder = files.folder(number).path
-                write_reservation(disk, folder, max(offset, read_reservation(disk, folder)))
-                forget_shortened(disk, folder)
+                small_files.write_reservation(disk, folder, max(offset, small_files.read_reservation(disk, folder)))
+                small_files.forget_shortened(disk, folder)
 
         if self.directory.is_writing:
             held = {number: self.partition(topic, number) for number in offsets}
@@ -137,10 +126,9 @@ class FileLog(TopicTables):
             self._alone(reserve)
 
     def shortened(self, topic: Topic) -> dict[int, OffsetRange]:
-        """Return the losses at the ends of partitions, as found by the writer and not accepted yet."""
         files, disk = self.files_of(topic), self.directory.disk
         numbers = sorted(int(name) for name in disk.names(files.path) if name.isdecimal())
-        found = {number: read_shortened(disk, files.folder(number).path) for number in numbers}
+        found = {number: small_files.read_shortened(disk, files.folder(number).path) for number in numbers}
         return {number: OffsetRange(number, *lost) for number, lost in found.items() if lost is not None}
 
     def _alone(self, work: Callable[[], None]) -> None:
@@ -247,7 +235,6 @@ class FileLog(TopicTables):
         return self.directory.view(files, number, head, start)
 
     def _views(self, topic: Topic) -> Iterator[tuple[int, PartitionView]]:
-        """Yield the partitions that ever held a record; none of a deleted topic."""
         for number, opened in self._openers(topic):
             view = opened()
             if view is not None:
@@ -349,10 +336,9 @@ class FileLog(TopicTables):
         return found
 
     def voids(self, topic: Topic, ranges: Sequence[OffsetRange]) -> list[OffsetRange]:
-        """Return the void offsets in some ranges, from the headers of the batches."""
         if not self.is_there(topic):
             return []
-        compacted = has_policy(self.directory.disk, self.files_of(topic).path)
+        compacted = small_files.has_policy(self.directory.disk, self.files_of(topic).path)
         return [
             OffsetRange(number, *each)
             for number, low, high in ranges
@@ -369,7 +355,6 @@ class FileLog(TopicTables):
     def find_id(
         self, topic: Topic, id: str, *, since_ms: int | None, walk: int | None, partition: int | None = None
     ) -> Search:
-        """Look for a record by its id; segments whose filter excludes it are skipped."""
         place = place_in(id)
         if place is not None and place[0] == topic.id:
             found = self.at(topic, [Position(*place[1:])], bare=True)
@@ -377,7 +362,6 @@ class FileLog(TopicTables):
         return search.find_id(self, topic, id, since_ms=since_ms, walk=walk, partition=partition)
 
     def find_key(self, topic: Topic, within: OffsetRange, key: bytes, *, limit: int, last: bool = False) -> list[Entry]:
-        """Return records of a key in a range; segments whose filter excludes it are skipped."""
         if not self.is_there(topic):
             return []
         view = self.view(topic, within.partition)
@@ -441,7 +425,7 @@ class FileLog(TopicTables):
         return self.directory.is_writing
 
     def compaction(self, topic: Topic) -> Compaction | None:
-        return read_policy(self.directory.disk, self.files_of(topic).path)
+        return small_files.read_policy(self.directory.disk, self.files_of(topic).path)
 
     def compact(self, topic: Topic, compaction: Compaction | None) -> None:
         """Set the compaction of a topic; the writer applies it from its next pass on."""
@@ -449,12 +433,11 @@ class FileLog(TopicTables):
             raise UnknownTopic(topic.name)
         if self._claim.read() is None:
             self.writer  # noqa: B018  # a directory gets its identity before any other file
-        write_policy(self.directory.disk, self.files_of(topic).path, compaction)
+        small_files.write_policy(self.directory.disk, self.files_of(topic).path, compaction)
 
     def tend(
         self, topic: Topic, below: Mapping[int, int], *, leaving: Callable[[Sequence[OffsetRange]], None], now_ms: int
     ) -> bool:
-        """Compact and compress closed segments, a bounded amount in each pass."""
         if not self.is_there(topic):
             return False
         writer, upkeep = self.writer, self.directory.upkeep
@@ -472,7 +455,6 @@ class FileLog(TopicTables):
         return upkeep.run(writer, partitions, policy, below, leaving, now_ms)
 
     def erase(self, topic: Topic, positions: Collection[Position], *, owner: str | None = None) -> int:
-        """Remove the content of records: their segments are rewritten and replaced."""
         writer = self.writer
         if not self.is_there(topic):
             raise UnknownTopic(topic.name)
@@ -514,13 +496,8 @@ def _read_start(database: Database, topic_id: int, partition: int) -> int:
 
 def _read_passed(database: Database, topic_id: int, partition: int) -> int:
     rows = database.look(lambda tx: tx.rows("log", "passed", topic_id=topic_id, partition=partition))
-    return max((offset + _reach(bytes.fromhex(done)) for offset, done in rows), default=0)
-
-
-def _reach(done: bytes) -> int:
-    """Return the length of a bitmap up to its last set bit; the lowest bit of each byte comes first."""
-    there = done.rstrip(b"\0")
-    return (len(there) - 1) * 8 + there[-1].bit_length() if there else 0
+    reached = (offset + int.from_bytes(bytes.fromhex(done), "little").bit_length() for offset, done in rows)
+    return max(reached, default=0)
 
 
 def _trim(partitions: Mapping[int, PartitionLog], starts: Mapping[int, int]) -> None:

@@ -11,6 +11,7 @@ batches and leaves a torn tail void (`tail.py`); damage elsewhere is found on re
 import errno
 import logging
 from collections.abc import Iterable, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
@@ -131,12 +132,8 @@ class PartitionLog(PartitionView):
         if self._must_roll and segments and self.next_offset == segments[-1].base_offset:
             self.next_offset += 1  # only a torn tail: the next segment needs another name
         if self.next_offset > self.end:
-            logger.warning(
-                "%s: offsets %s to before %s were assigned and hold no record",
-                self.folder.label,
-                self.end,
-                self.next_offset,
-            )
+            void = self.folder.label, self.end, self.next_offset
+            logger.warning("%s: offsets %s to before %s were assigned and hold no record", *void)
             self._must_roll = True
         self._remove_before(self.start)
         if segments:
@@ -171,12 +168,8 @@ class PartitionLog(PartitionView):
         if tail.damaged:
             logger.error("%s: %s; the batches behind it are kept", last.name, tail.damaged)
         if tail.torn:
-            logger.warning(
-                "%s: a torn tail from byte %s, offset %s, is ignored; it was never acknowledged",
-                last.name,
-                tail.position,
-                tail.offset,
-            )
+            why = "%s: a torn tail from byte %s, offset %s, is ignored; it was never acknowledged"
+            logger.warning(why, last.name, tail.position, tail.offset)
         self._keeps_tail = tail.given > tail.offset
         try:
             with self.files.use(last.path, write=True) as file:
@@ -207,7 +200,6 @@ class PartitionLog(PartitionView):
         logger.error("%s is missing: offsets %s to before %s were in it", path, reached, self.end)
 
     def _note_shortened(self, passed: int) -> None:
-        """Continue behind a group that has passed the end of the partition, and record the loss for it."""
         self.files.disk.make_folder(self.folder.path)
         write_shortened(self.files.disk, self.folder.path, self.next_offset, passed)
         logger.error(
@@ -341,7 +333,6 @@ class PartitionLog(PartitionView):
             self._forget_producers()
 
     def _forget_producers(self) -> None:
-        """Forget producers that have been silent for long; if there are too many, a quarter of them."""
         now_ms, kept_ms = self._clock.now_ms(), int(self._settings.producer_seconds * 1000)
         self.producers.forget_silent(now_ms - kept_ms)
         if self.producers.silent > self._settings.producers:
@@ -482,11 +473,7 @@ class PartitionLog(PartitionView):
         self._keeps_tail = False
 
     def _begin(self, new: Segment) -> None:
-        """Make a new segment the last one, with a durable head.
-
-        Raises OSError. With that head recovery knows that bytes behind it may be torn; without it they would
-        count as damage.
-        """
+        """Make a new segment the last, its head durable: else a torn tail would count as damage. Raises OSError."""
         head = PartitionHead(
             self.start, self.end, self.stable, new.base_offset, HEADER_BYTES, new.base_offset, self._changes + 1
         )
@@ -596,18 +583,13 @@ def _unpublished(heads: HeadsFile, exc: OSError) -> None:
 
 def _make_segment(files: OpenFiles, path: Path, header: SegmentHeader) -> None:
     """Create the file of a segment with its header, durably. Raises OSError; then no file is left."""
-    disk = files.disk
+    disk, file = files.disk, files.disk.create(path)
     try:
-        file = disk.create(path)
-        try:
+        with closing(file):
             file.allocate(_FIRST_ALLOCATION)
             file.write(0, [header.encode()])
             file.sync()
-        finally:
-            file.close()
         disk.sync_folder(path.parent)
-    except FileExistsError:
-        raise
     except OSError:
         disk.remove(path)
         raise

@@ -58,10 +58,7 @@ class PartitionView:
         return self._producers
 
     def _catch_up(self, producers: Producers, end: int) -> None:
-        """Apply the batches that are not applied yet; damaged ones are skipped.
-
-        A damaged batch may have been the marker of an open transaction: its outcome is in doubt.
-        """
+        """Apply the batches not applied yet; a damaged one is skipped, and may leave a transaction in doubt."""
         for segment in self.segments:
             if segment.end_offset <= producers.offset:
                 continue
@@ -95,7 +92,6 @@ class PartitionView:
             producers.offset = segment.end_offset
 
     def _now_ms(self) -> int:
-        """Return the time, where producers are forgotten by age."""
         return 0
 
     # -- reading
@@ -142,7 +138,6 @@ class PartitionView:
     lost_base = 0  # base offset of the last segment, if it is missing
 
     def _is_trimmed(self, segment: Segment) -> bool:
-        """Return whether a missing segment was removed by retention."""
         return segment.end_offset <= self.start
 
     def _read(self, segment: Segment, offset: int, max_bytes: int, until: int) -> BatchPiece | None:
@@ -251,7 +246,6 @@ class PartitionReader(PartitionView):
 
     @property
     def stable(self) -> int:
-        """The last stable offset, as published by the writer."""
         return self._published_stable
 
     def _catch_up(self, producers: Producers, end: int) -> None:

@@ -52,10 +52,7 @@ class SentBatch(NamedTuple):
 
 
 class AbortedTransaction(NamedTuple):
-    """An aborted transaction: readers skip its producer's records in this range.
-
-    `stable`: the last stable offset when the marker was written; transactions that end later begin at it or behind.
-    """
+    """A transaction that readers skip. `stable`: the last stable offset at its marker: later ones begin behind it."""
 
     producer_id: int
     first_offset: int
@@ -124,11 +121,7 @@ class Producers:
     # -- repetitions
 
     def repeated(self, header: BatchHeader, state: ProducerState | None) -> SentBatch | None:
-        """Return the earlier batch that this one repeats; None for a new one.
-
-        Raises ProducerFenced for an older epoch, OutOfSequence for a batch that does not follow,
-        InvalidTransaction for one outside the transaction that its producer has open.
-        """
+        """Return the batch that this one repeats, if any. Raises ProducerFenced, OutOfSequence, InvalidTransaction."""
         if state is None:
             return None
         found = repeated_batch(header, state.epoch, state.batches)
@@ -162,10 +155,7 @@ class Producers:
         self.aborted.append(aborted)
 
     def doubt(self, last_offset: int, where: str, position: int, *, only: int | None = None) -> None:
-        """Note that the markers of open transactions, or of one producer's, may be in damaged bytes.
-
-        They no longer count as open, because they would never end; their records are not served.
-        """
+        """Note that markers of open transactions, or one producer's, may be damaged: these end, and are not served."""
         for id, first in self._open.items():
             if only in (None, id):
                 doubtful = UndecidedTransaction(id, first, last_offset, where, position)
@@ -249,10 +239,7 @@ class Producers:
 
 
 class Snapshot(msgspec.Struct):
-    """The state after the batches before `offset`.
-
-    `producers`: id, epoch, open since, time of its last record, time of its last batch here, batches.
-    """
+    """The state before `offset`. Producers: id, epoch, open since, times of last record and last batch, batches."""
 
     offset: int
     producers: list[tuple[int, int, int | None, int, int, list[SentBatch]]]

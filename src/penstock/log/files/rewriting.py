@@ -1,13 +1,13 @@
 """Rewrites a closed segment into a new file, verifies it and swaps it in; erases records that way.
 
-Offsets stay, readers are not stopped. The new file has the next generation, so that an index or filter of the
-old one is not used for it, and its header holds its own end: the segment behind it describes the old one.
-Invariant: the batches of the new file cover the same offsets, one after another, without a gap. Crash: until
-the rename the old file is valid, and the next start removes the new one; after it the new one is valid.
-Readers that have the old file open continue with it.
+Offsets stay, readers are not stopped. The new file has the next generation, so that an index or filter of the old one
+is not used for it, and its header holds its own end: the segment behind it describes the old one. Invariant: the
+batches of the new file cover the same offsets, one after another, without a gap. Crash: until the rename the old file
+is valid, and the next start removes the new one; after it the new one is valid. Readers continue with an open old file.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from uuid import uuid4
@@ -29,9 +29,8 @@ from .tail import whole_until
 REWRITTEN = points.declare("rewriting.written", "A rewritten segment is on disk beside the old one.")
 SWAPPED = points.declare("rewriting.swapped", "A rewritten segment is in the place of the old one.")
 
-BatchChange = Callable[
-    [BatchHeader, memoryview], Buffer | None
-]  # a new batch over the same offsets, or None: unchanged
+# A new batch over the same offsets, or None: unchanged.
+BatchChange = Callable[[BatchHeader, memoryview], Buffer | None]
 
 
 def rewrite(partition: PartitionLog, segment: Segment, change: BatchChange) -> Segment:
@@ -56,9 +55,8 @@ def write_beside(partition: PartitionLog, segment: Segment, batches: Iterable[Bu
 
 def _written(partition: PartitionLog, segment: Segment, beside: Path, batches: Iterable[Buffer]) -> Segment:
     files = partition.files
-    file = files.disk.create(beside)
     position = HEADER_BYTES
-    try:
+    with closing(files.disk.create(beside)) as file:
         for batch in batches:
             position += file.write(position, [batch])
         header = segment.header._replace(
@@ -66,8 +64,6 @@ def _written(partition: PartitionLog, segment: Segment, beside: Path, batches: I
         )
         file.write(0, [header.encode()])
         file.sync()
-    finally:
-        file.close()
     new = Segment(files, beside, header, partition.index_bytes)
     new.end_position, new.end_offset = position, segment.end_offset
     found = whole_until(new, HEADER_BYTES, new.base_offset)

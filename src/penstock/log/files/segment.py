@@ -35,6 +35,7 @@ A header is synced before the first batch of its segment is written, and never c
 
 import struct
 from collections.abc import Iterator
+from contextlib import closing
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, NoReturn
@@ -146,13 +147,10 @@ class Segment:
             file = self.files.disk.open(self.index_path)
         except OSError:
             return None
-        try:
+        with closing(file):
             return SparseIndex.decode(file.read(0, file.size), self.end, self._index_bytes)
-        finally:
-            file.close()
 
     def _made(self) -> SparseIndex:
-        """Build an index of all intact batches; damaged bytes are skipped."""
         index = SparseIndex(self._index_bytes)
         for position, header in self.sound_headers(HEADER_BYTES, self.base_offset):
             index.note(header.base_offset, position, header.max_timestamp)
@@ -178,8 +176,7 @@ class Segment:
     def read(self, offset: int, max_bytes: int, until: int) -> BatchPiece | None:
         """Return batches from the one that holds an offset, about `max_bytes`, up to `until`.
 
-        At least one; None if the segment ends before. Raises Damaged when the first is damaged; later damage
-        ends the piece.
+        At least one; None at the end of the segment. Raises Damaged for the first; later damage ends the piece.
         """
         if offset >= min(until, self.end_offset):
             return None

@@ -11,17 +11,15 @@ Identity: each start of a writer draws a new mark and writes it here, to the SQL
 confirmed. So a directory or a SQLite file restored from a backup of an earlier start can be told from a crash
 in between: its mark is neither the last nor the one before.
 
-Policy: any process may replace it; the writer applies it from its next pass of upkeep on. Without the file a
-topic is not compacted.
+Policy: any process may replace it; the writer applies it at its next pass. Without it a topic is not compacted.
 
 Reservation: the bound of offsets that readers may see before they are on disk, used only where the log
 acknowledges before a sync. It is synced before the first offset below it becomes visible; after an unclean
 stop numbering continues at it, so no offset that was visible is assigned to another record.
 
-Shortened: the offsets that a partition lost although a group has passed them. The writer makes the file when
-it finds, at its start, a group beyond all offsets that the partition is known to have assigned. Such a group
-is stopped by name; new records go behind its position, so it skips none. The file is removed when an operator
-accepts the loss (`penstock restored`).
+Shortened: the offsets that a partition lost although a group has passed them. The writer makes the file if it finds at its
+start, a group beyond all offsets known to be assigned. Such a group is stopped by name; new records go behind its
+position, so it skips none. The file is removed when an operator accepts the loss (`penstock restored`).
 """
 
 import logging

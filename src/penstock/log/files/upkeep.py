@@ -15,17 +15,7 @@ from penstock.wire.kafka import Buffer
 from penstock.wire.kafka.records import compressed
 
 from ..contract import Compaction, OffsetRange
-from .compaction import (
-    NOTED,
-    REWRITTEN,
-    SEGMENT_DONE,
-    Compacted,
-    SegmentCompaction,
-    closed_segments,
-    is_due,
-    planned,
-    write_compacted,
-)
+from . import compaction
 from .compression import CHOSEN, cold_segments, is_worth_it
 from .disk import write_whole
 from .partition import PartitionLog
@@ -75,25 +65,25 @@ class Upkeep:
     def _compact(
         self, writer: LogWriter, partition: PartitionLog, policy: Compaction, below: int, leaving: Leaving, now_ms: int
     ) -> None:
-        if not is_due(partition, below, now_ms):
+        if not compaction.is_due(partition, below, now_ms):
             return
-        plan = planned(partition, below, self._settings.compact_map_bytes)
+        plan = compaction.planned(partition, below, self._settings.compact_map_bytes)
         leaving([OffsetRange(partition.folder.partition, partition.start, plan.until)])
         due_ms, removed = -1, 0
-        for segment in closed_segments(partition, plan.until):
+        for segment in compaction.closed_segments(partition, plan.until):
             keep_until_ms = _closed_ms(partition, segment, now_ms) + policy.tombstone_ms
-            work = SegmentCompaction(partition, segment, plan, drop_tombstones=keep_until_ms <= now_ms)
+            work = compaction.SegmentCompaction(partition, segment, plan, drop_tombstones=keep_until_ms <= now_ms)
             self._room -= segment.end_position
             if work.changes():
                 if not self._rewrite(writer, partition, segment, work.batches()):
                     return  # it no longer exists; the next pass starts over
-                points.reach(SEGMENT_DONE)
+                points.reach(compaction.SEGMENT_DONE)
             removed += work.removed
             if work.tombstones:
                 due_ms = keep_until_ms if due_ms < 0 else min(due_ms, keep_until_ms)
-        points.reach(REWRITTEN)
-        write_compacted(partition, Compacted(plan.until, due_ms))
-        points.reach(NOTED)
+        points.reach(compaction.REWRITTEN)
+        compaction.write_compacted(partition, compaction.Compacted(plan.until, due_ms))
+        points.reach(compaction.NOTED)
         if removed:
             logger.info("%s: removed %s replaced records", partition.folder.path, removed)
 
@@ -119,7 +109,6 @@ class Upkeep:
     # -- both
 
     def _rewrite(self, writer: LogWriter, partition: PartitionLog, old: Segment, batches: Iterable[Buffer]) -> bool:
-        """Rewrite a segment and swap it in, unless it has changed meanwhile."""
         new = write_beside(partition, old, batches)
         if not writer.call(partial(_swap_if_there, partition, old, new)):
             return False

@@ -175,9 +175,8 @@ class PartitionWalk:
         start = 0 if head is None else head.start
         if head is None:
             if any(self._has_batch(each.path) for each in segments):
-                path = self.folder.path.parent / HEADS
                 why = "the head of this partition cannot be read; it is rebuilt from the segments"
-                yield self._note(path, why)
+                yield self._note(self.folder.path.parent / HEADS, why)
             start = segments[0].header.before_offset if segments else 0  # the real start is unknown
         elif not any(each.base_offset == head.segment for each in segments):
             last = segments[-1] if segments else None
@@ -203,7 +202,7 @@ class PartitionWalk:
             following = headers[at + 1][1] if at + 1 < len(headers) else None
             known = following if isinstance(following, SegmentHeader) else None
             path = self.folder.segment_path(base)
-            name = "/".join(path.parts[-3:])
+            name = _short(path)
             own = self.folder.topic, self.folder.partition, base
             if isinstance(header, str):
                 if at + 1 == len(headers) and not self._has_batch(path):
@@ -212,22 +211,12 @@ class PartitionWalk:
                 yield Finding(Kind.DAMAGE, name, 0, base, header), None
                 header = SegmentHeader(*own, leader_epoch=self._epoch(path))
             if (header.topic, header.partition, header.base_offset) != own:
-                yield (
-                    Finding(
-                        Kind.DAMAGE,
-                        name,
-                        0,
-                        base,
-                        f"it belongs to partition {header.partition} of topic {header.topic} at offset "
-                        f"{header.base_offset}",
-                    ),
-                    None,
-                )
+                of = f"partition {header.partition} of topic {header.topic} at offset {header.base_offset}"
+                yield Finding(Kind.DAMAGE, name, 0, base, f"it belongs to {of}"), None
                 continue
             yield Segment(self._files, path, header, _INDEX_BYTES), known
 
     def _joined(self, segment: Segment, following: SegmentHeader | None) -> Iterator[Finding]:
-        """Set the end of a segment, and yield a gap to the next one."""
         own = segment.header
         if following is not None and following.before_base == segment.base_offset:
             segment.end_position, segment.end_offset = following.before_position, following.before_offset
@@ -287,7 +276,6 @@ class PartitionWalk:
                 yield Finding(Kind.DAMAGE, segment.name, position, expected, why)
 
     def _beside(self) -> Iterator[Finding]:
-        """Yield the findings on the files beside the segments, which can all be rebuilt."""
         disk, folder = Disk(), self.folder.path
         for name in disk.names(folder):
             path = folder / name

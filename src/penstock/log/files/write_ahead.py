@@ -36,10 +36,7 @@ FrameSums = tuple[int, int]
 
 
 def write_ahead_damage(path: Path) -> str | None:
-    """Return the damage to the file; None if it is whole, ends in a torn frame, or does not exist.
-
-    Other processes may write it meanwhile: so damage is checked again, and not reported unless it is confirmed.
-    """
+    """Return the damage, found twice, to the file; None if it is whole, ends in a torn frame, or does not exist."""
     before = None
     for _ in range(_LOOKS):
         try:
@@ -89,7 +86,6 @@ def _frames(file: BinaryIO, frame_bytes: int) -> Iterator[bytes]:
 
 
 def _is_one_bit_off(own: bytes, salt: bytes) -> bool:
-    """Return whether two salts differ in one bit at most; half of a salt is random."""
     return (int.from_bytes(own) ^ int.from_bytes(salt)).bit_count() <= 1
 
 
@@ -98,7 +94,6 @@ def _frame_sums(frame: bytes, order: str, before: FrameSums) -> FrameSums:
 
 
 def _sums(data: bytes, order: str, before: FrameSums) -> FrameSums:
-    """Return SQLite's checksum over some bytes, continued from another."""
     first, second = before
     for one, other in struct.iter_unpack(f"{order}II", data):
         first = (first + one + second) & 0xFFFFFFFF

@@ -96,11 +96,7 @@ class LogWriter:
         wait: bool = True,
         at_once: bool = False,
     ) -> None:
-        """Hand batches over; `done` is called in the writer's thread.
-
-        Above the buffer limit it waits, or raises BufferFull. `at_once`: no other append follows soon, so
-        this one may run in this thread; then `done` is called before this returns.
-        """
+        """Hand batches over, or raise BufferFull unless `wait`; `at_once`: `done` may be called before this returns."""
         append = _Append(writes, done, whole)
         if at_once and not self._is_strict and append.size <= _AT_ONCE_BYTES and self._done_at_once(append):
             return
@@ -183,7 +179,6 @@ class LogWriter:
         return WriteResult(base, partition.start)
 
     def _done_at_once(self, append: _Append) -> bool:
-        """Do a small append in this thread, if the writer is idle and only the write has to be done."""
         if self._busy or not all(_is_simple(each) for each in append.writes) or not self._begin_alone():
             return False
         was_clean = not self._dirty
@@ -360,7 +355,6 @@ class LogWriter:
         return WriteResult(base, partition.start)
 
     def _write(self, partition: PartitionLog, work: _PartitionRound) -> None:
-        """Write placed batches, rolling segments where needed."""
         left = deque(work.batches)
         run: list[PlacedBatch] = []
         try:
@@ -403,7 +397,6 @@ class LogWriter:
             work.error = partition.refuse(exc, base)
 
     def _finish(self, partition: PartitionLog, work: _PartitionRound) -> None:
-        """Sync, commit and publish the written batches of a partition. Raises OSError."""
         partition.sync()
         partition.commit(synced=True)
         partition.publish()
@@ -441,7 +434,6 @@ class LogWriter:
         publish_all(published)
 
     def _sync(self, partitions: Sequence[PartitionLog]) -> dict[PartitionLog, OSError]:
-        """Sync files in parallel; return those that failed."""
         failed: dict[PartitionLog, OSError] = {}
         if len(partitions) == 1:
             try:

@@ -1,7 +1,6 @@
 """Appends batches, all or none: offsets are assigned under the locks of the partitions' heads.
 
-A producer's batch is added once: the producer's last batch is locked before the heads, compared, and updated
-in the same transaction.
+A producer's batch is added once: its last one is locked before the heads, compared, and updated in the transaction.
 """
 
 from collections.abc import Sequence
