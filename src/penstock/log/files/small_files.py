@@ -17,8 +17,8 @@ Reservation: the bound of offsets that readers may see before they are on disk, 
 acknowledges before a sync. It is synced before the first offset below it becomes visible; after an unclean
 stop numbering continues at it, so no offset that was visible is assigned to another record.
 
-Shortened: the offsets that a partition lost although a group has passed them. The writer makes the file if it finds at its
-start, a group beyond all offsets known to be assigned. Such a group is stopped by name; new records go behind its
+Shortened: the offsets that a partition lost although a group has passed them. The writer makes it if a group is, at
+its start, beyond all offsets known to be assigned. Such a group is stopped by name; new records go behind its
 position, so it skips none. The file is removed when an operator accepts the loss (`penstock restored`).
 """
 
