@@ -310,7 +310,8 @@ class FileLog(TopicTables):
             for each in self._ranged(topic, ranges):
                 if entries and not bare and size >= max_bytes:
                     return Chunk(entries, cut=True)
-                entries.append(_bared(each) if bare else each._replace(owner=None))
+                entry = each._replace(owner=None)
+                entries.append(entry._replace(value=None, headers=None) if bare else entry)
                 size += 0 if bare else each.size
         except (Damaged, FileUnreadable):
             if not entries:
@@ -322,7 +323,7 @@ class FileLog(TopicTables):
         found = self._ranged(topic, search.runs(positions))
         wanted = set(positions)
         return [
-            _bared(each)._replace(owner=each.owner) if bare else each
+            each._replace(value=None, headers=None) if bare else each
             for each in found
             if (each.partition, each.offset) in wanted
         ]
@@ -481,7 +482,7 @@ class FileLog(TopicTables):
         for topic in self.topics():
             for _, view in self._views(topic):
                 for entry in search.owned(view, owner):
-                    yield topic, _bared(entry)._replace(owner=entry.owner)
+                    yield topic, entry._replace(value=None, headers=None)
 
 
 def open_file_log(path: str, database: Database, clock: Clock = SYSTEM) -> FileLog:
@@ -508,7 +509,3 @@ def _trim(partitions: Mapping[int, PartitionLog], starts: Mapping[int, int]) -> 
 def _skip(partitions: Mapping[int, PartitionLog], offsets: Mapping[int, int]) -> None:
     for number, offset in offsets.items():
         partitions[number].skip_to(offset)
-
-
-def _bared(entry: Entry) -> Entry:
-    return entry._replace(value=None, headers=None, owner=None)

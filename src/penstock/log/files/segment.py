@@ -174,10 +174,7 @@ class Segment:
             return file.is_cached(mark.position, max(size, 1))
 
     def read(self, offset: int, max_bytes: int, until: int) -> BatchPiece | None:
-        """Return batches from the one that holds an offset, about `max_bytes`, up to `until`.
-
-        At least one; None at the end of the segment. Raises Damaged for the first; later damage ends the piece.
-        """
+        """Return batches from an offset on, one at least, about `max_bytes`; later damage ends it. Raises Damaged."""
         if offset >= min(until, self.end_offset):
             return None
         position, expected = self.place_before(offset)

@@ -141,9 +141,8 @@ class PartedWrites:
 
     def discard(self, ids: Iterable[int]) -> None:
         """Remove parts that will not be released."""
-        wanted = sorted(ids)
-        if wanted:
-            self._database.run(lambda tx: _remove(tx, _locked(tx, wanted)))
+        if wanted := sorted(ids):
+            self._database.run(lambda tx: _remove(tx, [id for (id,) in tx.rows("log", "write_parts_lock", ids=wanted)]))
 
     def expire(self) -> bool:
         """Remove some parts unchanged for a day; return whether there may be more."""
@@ -155,10 +154,6 @@ class PartedWrites:
             return len(old) == _OLD_PARTS
 
         return self._database.run(change)
-
-
-def _locked(tx: Transaction, ids: list[int]) -> list[int]:
-    return [id for (id,) in tx.rows("log", "write_parts_lock", ids=ids)]
 
 
 def _remove(tx: Transaction, ids: list[int]) -> None:
