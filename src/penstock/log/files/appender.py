@@ -26,6 +26,7 @@ from ..batches import WriteResult
 from ..contract import Appended, Batch, Position, Topic, check_partition, is_repeated
 from ..entry import Content
 from ..kafka_form import encode_contents
+from ..sql.append import PRODUCER_COLUMNS, as_json
 from .partition import PartitionLog
 from .writer import LogWriter, PartitionWrite
 
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from .log import FileLog
 
 _lock = RLock()  # one append of a named producer at a time in this process
-_COLUMNS = "id epoch sequence topic_id positions ids"  # of a producer
 _BATCH_RECORDS = 10_000  # most records of one batch
 
 
@@ -253,7 +253,7 @@ class ProducerNotes:
 
     def _put(self, rows: Sequence[Row]) -> None:
         if rows:
-            table = Rows.of(_COLUMNS, rows)
+            table = Rows.of(PRODUCER_COLUMNS, rows)
             self._log.database.run(lambda tx: tx.change("log", "producers_put", producers=table))
 
     def _appended(self, producer: str, row: Row) -> Appended:
@@ -277,15 +277,11 @@ class ProducerNotes:
                             found[entry.id] = Position(entry.partition, entry.offset)
         there = [each for each in ids if each in found]
         places = [found[each] for each in there]
-        self._put([(producer, epoch, sequence, topic_id, _json(places), _json(there))])
+        self._put([(producer, epoch, sequence, topic_id, as_json(places), as_json(there))])
         return Appended(epoch, sequence, topic_id, tuple(places), tuple(there))
 
 
 def _row(batch: Batch, topic: Topic, placed: _Floors | list[Position]) -> Row:
     assert batch.producer is not None
     ids = [each.id for each in batch.contents]
-    return (*batch.producer, topic.id, _json(placed), _json(ids))
-
-
-def _json(value: object) -> str:
-    return msgspec.json.encode(value).decode()
+    return (*batch.producer, topic.id, as_json(placed), as_json(ids))
