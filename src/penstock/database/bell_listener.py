@@ -131,10 +131,7 @@ class BellConnection:
         self._connecting.start()
 
     def wait(self, seconds: float) -> list[str]:
-        """Wait for notifications, for `wake`, or for that long; return the texts that have arrived.
-
-        An empty text means that something may have been missed. Errors are logged, and it connects again.
-        """
+        """Wait for texts, `wake` or that long; an empty text: something was missed. After an error it reconnects."""
         listener = self._listener
         if listener is None:
             self._woken.wait(seconds)

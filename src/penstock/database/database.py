@@ -1,8 +1,7 @@
 """The Database: pooled connections, transactions, and their retries after conflicts.
 
-A connection is used by one thread at a time. A transaction that fails because of others (deadlock,
-serialization failure, busy) is retried from its beginning; one whose commit is in doubt is never retried
-here: the caller compares and decides.
+A connection is used by one thread at a time. A transaction that fails because of others (deadlock, serialization, busy)
+is retried from its beginning; one whose commit is in doubt is never retried here: the caller compares and decides.
 """
 
 import logging
@@ -114,9 +113,8 @@ class Database:
     ) -> Iterator[Transaction]:
         """Open a transaction; commit at the end of the block, roll back if it raises.
 
-        Our own transactions are bounded in time; one that runs a caller's code is not. Guarded: `seal` tells
-        whether the caller's code has ended it. Passing the first statements here saves a round trip; they
-        must have no second forms.
+        Our own transactions are bounded in time; one that runs a caller's code is not. Guarded: `seal` tells whether
+        the caller's code has ended it. Passing `first` here saves a round trip; they must have no second forms.
         """
         conn, opened = self._begun(bounded, guarded, first)
         try:
@@ -168,10 +166,7 @@ class Database:
         return self._repeat(lambda: self.transaction(first=first), work)
 
     def with_lock_limit(self, seconds: float, work: Callable[[], T]) -> T:
-        """Call `work` with a limit on the lock waits of its `run`s in this thread; above it StoreLocked.
-
-        Then nothing is written and nothing retried. With a single-writer database all wait as usual.
-        """
+        """Call `work` with a limit on lock waits, except with a single writer; above it StoreLocked, and no retry."""
         if self.dialect.writers is not None:
             return work()
         self._lock_limit.lock_ms = max(1, int(seconds * 1000))
@@ -181,11 +176,7 @@ class Database:
             self._lock_limit.lock_ms = None
 
     def run_whole(self, calls: Sequence[Call]) -> list[Result]:
-        """Run statements as one transaction in one round trip; retry when it conflicts with others.
-
-        Only where the dialect has `whole_trips`; they must have no second forms. After StoreUnreachable the
-        commit is in doubt.
-        """
+        """Run a transaction in one trip, without second forms; after StoreUnreachable its commit is in doubt."""
         texts = self.texts(calls)
         try:
             return self._repeat(
@@ -240,7 +231,6 @@ class Database:
             self.dialect.close(conn)
 
     def _begun(self, bounded: bool, guarded: bool, first: Sequence[Call]) -> tuple[Any, list[Result]]:
-        """Return a connection with an open transaction; one that broke while idle is replaced."""
         while True:
             had_idle, conn = bool(self._idle), self._take(self._idle)
             try:
@@ -255,7 +245,6 @@ class Database:
                 return conn, opened
 
     def _is_spoiled(self, error: Exception) -> bool:
-        """Return whether an error may be specific to the connection, so that a new one may work."""
         lasting = StoreUnreachable | StoreReadOnly | StoreDamaged
         return isinstance(self.dialect.translate(error), lasting)
 

@@ -17,9 +17,8 @@ def open_database(
 ) -> Database:
     """Return the database of a URL; nothing is opened yet.
 
-    `limit_seconds` bounds the lock waits and idle time of our transactions, where the database can enforce
-    it. `listen_url` is another address for notifications, for a server behind a pooler; files ignore it.
-    Raises InvalidUrl, InvalidName, MissingExtra.
+    `limit_seconds` bounds the lock waits and idle time of our transactions, where the database can. `listen_url`:
+    for notifications, if `url` leads to a pooler. Raises InvalidUrl, InvalidName, MissingExtra.
     """
     dialect = _dialect(plain_url(url), limit_seconds, listen_url or None)
     if names.schema is not None and not dialect.has_schemas:

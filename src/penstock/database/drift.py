@@ -65,7 +65,6 @@ def _expected(database: Database) -> Described:
 
 
 def _described(tx: Transaction, names: Names, prefix: str) -> Described:
-    """Describe the objects with these names; table names in definitions get `prefix`."""
     tables: dict[str, set[tuple[str, ...]]] = {}
     own_name = re.compile(rf"(')(?:\w+\.)?{names.prefix}(?=\w+'::regclass)")  # in a sequence's default
     asked = {"prefix": names.prefix, "schema": names.schema}

@@ -1,8 +1,7 @@
 """Runs the chain of migrations inside a transaction of a framework's own migrations.
 
-The framework runs the statements, one at a time and without parameters; it commits, and keeps its own record
-of applied migrations. Ours is in `meta`, as always, so `penstock migrate` and the framework may be mixed: an
-applied migration is not run again.
+The framework runs the statements, one at a time and without parameters; it commits, and keeps its own record of applied
+migrations. Ours is in `meta`, as always, so `penstock migrate` and the framework may be mixed.
 """
 
 import sqlite3

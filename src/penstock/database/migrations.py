@@ -98,10 +98,7 @@ def pending(database: Database) -> list[Migration]:
 
 
 def check(database: Database) -> SchemaState:
-    """Refuse a database that this code cannot use; return its schema state.
-
-    Raises StoreMissing, SchemaMissing, SchemaBehind, SchemaTooNew, SchemaUnreleased.
-    """
+    """Return the schema state. Raises StoreMissing, SchemaMissing, SchemaBehind, SchemaTooNew, SchemaUnreleased."""
     missing = database.dialect.missing_file()
     if missing is not None:
         raise StoreMissing(missing)
@@ -115,10 +112,7 @@ def check(database: Database) -> SchemaState:
 
 
 def migrate(database: Database) -> list[Migration]:
-    """Apply the pending migrations, none for newer tables, and return them.
-
-    Raises SchemaTooNew, SchemaUnreleased, WrongEncoding, SequenceCached.
-    """
+    """Apply and return the pending migrations. Raises SchemaTooNew, SchemaUnreleased, WrongEncoding, SequenceCached."""
     _check_encoding(database)
     applied: list[Migration] = []
     while True:
@@ -190,11 +184,7 @@ def _read(dialect: str, names: Names) -> Iterator[Migration]:
 
 
 class SchemaWatch:
-    """Checks the tables on first use, and rechecks from time to time that they are still usable.
-
-    Another process may migrate at any time. Usable newer tables are logged once for each version; a refusal
-    is kept, and is final. One thread at a time.
-    """
+    """Checks the tables on first use, then that no migration made them unusable; a refusal is final. One thread."""
 
     def __init__(self, database: Database) -> None:
         self._database, self._known = database, known_version(database)
@@ -203,10 +193,7 @@ class SchemaWatch:
         self.refusal: SchemaError | None = None
 
     def look(self) -> None:
-        """Run all checks on the first call; later check that no migration has made the tables unusable.
-
-        Later calls run one statement. Raises SchemaMissing and SchemaBehind on the first call, SchemaTooNew on any.
-        """
+        """Run all checks once, later only for too new tables. Raises SchemaTooNew; once SchemaMissing, SchemaBehind."""
         if self._is_checked:
             self.see(self._database.look(stated))
             return

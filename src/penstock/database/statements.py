@@ -17,8 +17,7 @@ are the fields of `Wording`; each dialect has its words for them in `wording.py`
 | `FOR UPDATE OF c SKIP LOCKED` and such | as it is                        | nothing: one writer at a time |
 | `greatest`, `least`, `octet_length`    | as they are                     | `max`, `min`, `length`       |
 
-The columns of `rows(…)` have the names and order of the `Rows` in Python. A single column is `:lanes.lane`,
-in dialects with arrays.
+The columns of `rows(…)` are those of the `Rows` in Python. A single one is `:lanes.lane`, in dialects with arrays.
 """
 
 import re
@@ -78,13 +77,11 @@ def second_forms(room: str) -> dict[str, SecondForm]:
 
 
 def _texts(room: str, dialect: str) -> dict[str, str]:
-    """Return the statements for a dialect, still in neutral SQL, without comments."""
     texts = {name: _body(text) for name, text in (_read(room, _COMMON) | _read(room, dialect)).items()}
     return {name: text for name, text in texts.items() if text}
 
 
 def _read(room: str, file: str) -> dict[str, str]:
-    """Return the statements of one file with their comments; a room need not have every file."""
     path = files(f"penstock.{room}.sql").joinpath(f"{file}.sql")
     if not path.is_file():
         return {}

@@ -1,8 +1,7 @@
 """Converts every accepted form of a store's address to its one plain form.
 
-An application has one address for its database, often with a SQLAlchemy driver name in it, or an engine made
-from it. All mean the same database, so all are accepted. SQLAlchemy is never imported here: its objects are
-read by their attributes.
+An application has one address for its database, often with a SQLAlchemy driver in it, or an engine of it. All mean the
+same database, so all are accepted. SQLAlchemy is never imported here: its objects are read by their attributes.
 """
 
 import re
@@ -63,7 +62,6 @@ def plain_url(given: StoreUrl) -> str:
 
 
 def _plain_text(url: str) -> str:
-    """Return the plain form of a URL without a driver; it may still have drivers' options."""
     scheme, _, rest = url.partition("://")
     if scheme == "sqlite" and rest.startswith("/"):
         path, _, query = rest[1:].partition("?")
@@ -77,7 +75,6 @@ def _plain_text(url: str) -> str:
 
 
 def _parts(given: Any) -> UrlParts | str:
-    """Return the parts of a SQLAlchemy URL, or the text of a URL without a driver."""
     if not isinstance(given, str):
         url = getattr(given, "url", given)
         if not callable(getattr(url, "render_as_string", None)):
@@ -98,7 +95,6 @@ def _parts(given: Any) -> UrlParts | str:
 
 
 def _refused_object(given: object) -> InvalidUrl:
-    """Return the error for an object that is neither text nor from SQLAlchemy, such as pydantic's URLs."""
     shown = without_password(str(given))
     why = f"it is a {type(given).__name__}; pass it as text: str(…)" if "://" in shown else ""
     return InvalidUrl(shown, FORMS, why=why)
@@ -123,7 +119,6 @@ def _pairs(query: Mapping[str, str | Sequence[str]]) -> Options:
 
 
 def _kind(scheme: str, url: str) -> str:
-    """Return the kind of database of a scheme with a driver. Raises InvalidUrl."""
     kind, _, driver = scheme.partition("+")
     kind = "postgresql" if kind in POSTGRES else kind
     if kind not in DRIVERS:

@@ -91,8 +91,7 @@ def readable(topic: str, entry: Entry, fence: int | None = None) -> tuple[Record
         except Undecodable as exc:
             error = Undecodable(f"the headers of {topic}/{partition}/{offset}", str(exc))
             error.__cause__ = exc
-    text = None if key is None else key.decode("utf-8", "surrogateescape")
-    record = Record(id, text, value, type, pairs, timestamp_ms, topic, partition, offset, fence=fence)
+    record = Record(id, key_text(key), value, type, pairs, timestamp_ms, topic, partition, offset, fence=fence)
     return record, error
 
 
@@ -118,7 +117,6 @@ def event_names(headers: Sequence[tuple[str, bytes | None]]) -> tuple[str | None
 
 
 def _name(value: bytes | None) -> str | None:
-    """Return the value of a header if it is a valid name."""
     try:
         text = (value or b"").decode()
     except UnicodeDecodeError:

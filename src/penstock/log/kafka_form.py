@@ -94,7 +94,6 @@ def place_in(id: str) -> tuple[int, int, int] | None:
 
 
 def _framed(headers: bytes) -> Sequence[tuple[str, bytes | None]]:
-    """Return headers one by one; if decoding and encoding would change them, as one header of ours."""
     try:
         pairs = decode_headers(headers)
     except Undecodable:

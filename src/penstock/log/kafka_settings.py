@@ -58,7 +58,6 @@ class KafkaSettings(Settings, room="kafka"):
 
 @contextmanager
 def _reading(option: str, path: str) -> Iterator[None]:
-    """Name the file that cannot be read."""
     try:
         yield
     except OSError as exc:  # TLS errors are OSErrors, too

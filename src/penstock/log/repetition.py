@@ -28,9 +28,8 @@ S = TypeVar("S", bound=_Numbered)
 def repeated_batch(header: BatchHeader, epoch: int, batches: Collection[S]) -> S | None:
     """Return the earlier batch that this one repeats; None if it comes next, or its producer is unknown.
 
-    Clients send the same bytes again, so different bytes under the same sequences are no repetition: another
-    client has used the producer's id, and the producer must get an error. A batch whose checksum is no longer
-    known counts as the same.
+    Clients send the same bytes again, so different bytes under the same sequences are no repetition: another client has
+    used the id, and its producer must get an error. A batch whose checksum is no longer known counts as the same.
 
     `epoch`, `batches`: those of its producer, the batches in order of arrival. Raises ProducerFenced for an
     earlier epoch, OutOfSequence when batches before it are missing or its sequence is taken.

@@ -88,10 +88,7 @@ def open_store(
     listen_url: str | None = None,
     clock: Clock = SYSTEM,
 ) -> Store:
-    """Return the store of a URL or SQLAlchemy engine; nothing is opened yet.
-
-    `limit_seconds` and `listen_url` as for `open_database`. Raises InvalidUrl, InvalidName, MissingExtra.
-    """
+    """Return the store of a URL or SQLAlchemy engine, unopened. Options and errors are those of `open_database`."""
     plain = plain_url(url)
     directory = directory_in(plain)
     if directory is not None:
@@ -120,11 +117,7 @@ def store_of(source: StoreLike, clock: Clock = SYSTEM) -> Store:
 
 
 def open_batches(store: Store, clock: Clock = SYSTEM, *, batch_bytes: int) -> "BatchLog":
-    """Return a store's log for record batches.
-
-    `batch_bytes`: limit of one batch, unpacked where it is inspected. Raises MissingExtra, and the errors of
-    a log that cannot be written.
-    """
+    """Return a store's log for record batches. Raises MissingExtra, and the errors of a log that cannot be written."""
     if isinstance(store.log, SqlLog):
         from .sql.batches import SqlBatchLog
 

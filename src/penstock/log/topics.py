@@ -1,13 +1,11 @@
 """What is computed for a topic: its UUID, its growth, and the bound of its messages.
 
-UUID: used by Kafka's clients and in the folder names of a log in files. It is a hash of the log's id and the
-topic's, so every process computes the same one, and no other topic has it: not a later one of the same name,
-and not one in another log.
+UUID: used by Kafka's clients and in the folder names of a log in files. It is a hash of the log's id and the topic's,
+so every process computes the same one, and no other topic has it, not even a later one of the same name.
 
-Growth: each partition of the new map takes its keys from one partition of the old map. The new count is a
-multiple of the old one, so `hash % new` leads back: `(hash % new) % old == hash % old`. An old partition goes
-on with fewer keys. A new one takes keys over; their earlier records are in its former partition, below the
-offset where that one ended when the topic grew.
+Growth: each partition of the new map takes its keys from one partition of the old map. The new count is a multiple of
+the old one, so `hash % new` leads back: `(hash % new) % old == hash % old`. An old partition goes on with fewer keys. A
+new one takes keys over; their earlier records are in its former partition, below its end at that time.
 """
 
 from collections.abc import Collection, Mapping, Sequence

@@ -87,7 +87,6 @@ def _even_out(owners: Owners, before: Mapping[int, str | None], holders: Mapping
 def _edges(
     owners: Owners, before: Mapping[int, str | None], holders: Mapping[int, tuple[str, ...]]
 ) -> dict[tuple[_Node, _Node], _Edge]:
-    """Return the cheapest single step between each two nodes."""
     much = len(owners) + 1  # more than the cost of moving every row
     loads: dict[str, int] = {}
     edges: dict[tuple[_Node, _Node], _Edge] = {}

@@ -134,7 +134,6 @@ def _rows(tx: Transaction, domains: Collection[Domain]) -> dict[Domain, dict[int
 
 
 def _candidates(view: View, found: Changes, domain: Domain) -> list[Present]:
-    """Return the members that may share in a domain: those that serve it with the filter in force."""
     serving = [each for each in view.present if domain in each.serves.domains()]
     if domain == SLOTS:
         return serving
@@ -157,7 +156,6 @@ def _gathered(
 
 
 def _needed(newcomers: Sequence[Present], domain: Domain, counted: list[Participant], rows: Mapping[int, Held]) -> bool:
-    """Return whether a newcomer may hold a row that needs an owner now."""
     ids = {each.id for each in counted}
     orphans = [row for row, held in rows.items() if held.wanted not in ids]
     return any(may_hold(row, newcomer.share_in(domain), counted) for row in orphans for newcomer in newcomers)

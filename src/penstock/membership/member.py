@@ -244,7 +244,6 @@ def wait_until_heard(database: Database, clock: Clock) -> None:
 
 
 def _leases(tx: Transaction, clock: Clock) -> tuple[dict[str, int], int]:
-    """Return when the lease of each living member ends, and how long the longest of them still runs."""
     rows = tx.rows("membership", "member_leases", **lease_clocks(clock))
     living = [row for row in rows if not Process(*row[1:4]).is_surely_dead()]
     return {row[0]: row[4] for row in living}, max((row[5] for row in living), default=0)

@@ -27,7 +27,7 @@ class Process:
 
     def is_stopped(self) -> bool:
         """Return whether it runs on this host and is stopped, by a signal or a debugger."""
-        return bool(self.host) and self.host == this_host() and _state(self.pid) in ("T", "t")
+        return bool(self.host) and self.host == this_host() and _stat(self.pid)[:1] in (["T"], ["t"])
 
 
 def this_process() -> Process:
@@ -46,20 +46,19 @@ def this_host() -> str:
 
 def _started(pid: int) -> str | None:
     """Return the start tick of a process; "" when it does not exist or is a zombie, None if hidden."""
-    try:
-        stat = (_PROC / str(pid) / "stat").read_text("latin-1")
-    except OSError:
+    fields = _stat(pid)
+    if not fields:
         return None if _is_there(pid) else ""
-    state, *fields = stat.rpartition(")")[2].split()  # the name before it may hold anything
-    return "" if state in ("Z", "X") else fields[18]
+    return "" if fields[0] in ("Z", "X") else fields[19]
 
 
-def _state(pid: int) -> str:
+def _stat(pid: int) -> list[str]:
+    """Return the fields of a process from its state on; none if they cannot be read."""
     try:
         stat = (_PROC / str(pid) / "stat").read_text("latin-1")
     except OSError:
-        return ""
-    return stat.rpartition(")")[2].split()[0]
+        return []
+    return stat.rpartition(")")[2].split()  # the name before it may hold anything
 
 
 def _is_there(pid: int) -> bool:
@@ -73,8 +72,5 @@ def _is_there(pid: int) -> bool:
 
 
 def lease_clocks(clock: Clock) -> dict[str, int | str | None]:
-    """Return the arguments of a statement that checks whether leases still run.
-
-    The time of day may be set while members work; those of one host have a monotonic clock in common, and use it.
-    """
+    """Return arguments to check leases: the time of day may be set, so one host's members share a monotonic clock."""
     return {"now_ms": own_ms(clock), "host": this_host(), "host_ms": host_ms(clock)}

@@ -59,7 +59,6 @@ class SharingMember(Member):
 
     @property
     def has_neighbours(self) -> bool:
-        """Whether there were other members at the last heartbeat."""
         return bool(self._neighbours)
 
     def neighbours_died(self) -> bool:

@@ -57,45 +57,45 @@ def test_one_that_is_not_there_is_refused(text: str) -> None:
 
 
 def test_instead_gives_what_the_other_statement_gives() -> None:
-    script = Script({"b": changing(3)})
+    script: Any = Script({"b": changing(3)})
     assert run(form("on_conflict: instead(b)"), script, "room", {"x": 1}).changed == 3
     assert script.asked == [("b", {"x": 1})]
 
 
 def test_what_is_found_is_changed_and_told() -> None:
-    script = Script({"find": [Result([(7, "x"), (8, "y")], -1)], "drop": changing(2)})
+    script: Any = Script({"find": [Result([(7, "x"), (8, "y")], -1)], "drop": changing(2)})
     result = run(form("returning: find_then_change(find, drop)"), script, "room", {"x": 1})
     assert result == Result([(7, "x"), (8, "y")], 2)
     assert script.asked == [("find", {"x": 1}), ("drop", {"x": 1, "found": [7, 8]})]
 
 
 def test_where_nothing_is_found_nothing_is_changed() -> None:
-    script = Script({"find": [Result([], -1)]})
+    script: Any = Script({"find": [Result([], -1)]})
     assert run(form("returning: find_then_change(find, drop)"), script, "room", {}) == Result([], 0)
 
 
 @pytest.mark.parametrize("changed", [1, 3])
 def test_another_count_than_was_found_is_refused(changed: int) -> None:
-    script = Script({"find": [Result([(7,), (8,)], -1)], "drop": changing(changed)})
+    script: Any = Script({"find": [Result([(7,), (8,)], -1)], "drop": changing(changed)})
     with pytest.raises(PickChanged):
         run(form("returning: find_then_change(find, drop)"), script, "room", {})
 
 
 def test_each_row_is_a_statement_and_those_it_changed_are_told() -> None:
-    script = Script({"put": changing(1, 0, 2)})
+    script: Any = Script({"put": changing(1, 0, 2)})
     result = run(form("update_from: for_each(lanes, put)"), script, "room", {"x": 1, "lanes": LANES})
     assert result == Result([("a",), ("c",)], 3)
     assert script.asked[1] == ("put", {"x": 1, "lane": "b", "held": False})
 
 
 def test_a_row_that_is_not_there_is_added() -> None:
-    script = Script({"put": changing(0), "add": changing(1)})
+    script: Any = Script({"put": changing(0), "add": changing(1)})
     assert run(form("on_conflict: update_or_insert(put, add)"), script, "room", {"x": 1}).changed == 1
     assert [name for name, _ in script.asked] == ["put", "add"]
 
 
 def test_of_a_table_only_rows_that_are_not_there_are_added() -> None:
-    script = Script({"put": changing(1, 0, 1), "add": changing(1)})
+    script: Any = Script({"put": changing(1, 0, 1), "add": changing(1)})
     text = "on_conflict: update_or_insert_each(lanes, put, add)"
     assert run(form(text), script, "room", {"lanes": LANES}).changed == 3
     assert script.asked[2] == ("add", {"lane": "b", "held": False})

@@ -71,8 +71,6 @@ _AWAY = (
     pg.IdleInTransactionSessionTimeout,
     pg.TooManyConnections,
 )
-
-
 _WRITABLE = "connect to the primary, and check that default_transaction_read_only is off"
 
 
@@ -200,11 +198,9 @@ class PostgresDialect(Dialect):
         return found == (conn.server_started,)
 
     def why_ended(self, error: Exception) -> str | None:
-        """Name the limit for the error's code, and its value in a new session."""
         return why_ended(error, self.time_limits)
 
     def time_limits(self) -> dict[str, int]:
-        """Read the settings that end sessions and statements, from role, database and address."""
         with self.connect() as own:
             return read_limits(own)
 
@@ -245,18 +241,11 @@ class PostgresDialect(Dialect):
         return _result(cursor.execute(sql, _flat(params), binary=True))
 
     def execute_all(self, conn: "psycopg.Connection[Any]", calls: Sequence[tuple[str, Params]]) -> list[Result]:
-        """Run statements as one message, with quoted values.
-
-        Not by the driver's pipeline: that ends with a Flush, after which the server ignores the time limit of
-        an idle transaction.
-        """
+        """Run statements as one message. A pipeline ends with a Flush, after which the idle time limit is ignored."""
         return _run_all(conn, _texts(conn, calls))
 
     def run_whole(self, conn: PostgresConnection, calls: Sequence[tuple[str, Params]]) -> list[Result]:
-        """Send it as one message; the server begins when it has all of it.
-
-        Not by the driver's pipeline: a client cut off halfway would leave a transaction that no time limit ends.
-        """
+        """Send it as one message: cut off halfway, a pipeline would leave a transaction that no time limit ends."""
         if conn.statements is None:
             conn.statements = PreparedStatements(conn, self._bounds[1:].replace("SET LOCAL", "SET"))
         statements = conn.statements
@@ -299,7 +288,6 @@ class PostgresDialect(Dialect):
         return PostgresListener(self._connected(self.listen_url or self.url), channel)
 
     def is_conflict(self, error: Exception) -> bool:
-        """Return whether it is a deadlock, a serialization failure, or a lock not obtained in time."""
         return isinstance(error, _CONFLICTS)
 
     def is_away(self, error: Exception) -> bool:
@@ -309,7 +297,6 @@ class PostgresDialect(Dialect):
         return lost or isinstance(error, _AWAY)
 
     def translate(self, error: Exception) -> Error | None:
-        """Translate the errors of an unreachable, full or read-only server, or a missing table."""
         if self.is_away(error):
             return StoreUnreachable(without_password(self.url), str(error))
         if isinstance(error, pg.DiskFull):
@@ -340,10 +327,7 @@ class PostgresListener(NotificationListener):
             raise
 
     def wait(self, seconds: float) -> list[str]:
-        """Wait for the first notification; return its text, and those of others that arrived with it.
-
-        A notification that arrives while a statement runs here is lost; none is once it waits.
-        """
+        """Return the first notification's text, and those with it; one is lost only while a statement runs here."""
         if self._poll is None:
             return self._wait_in_steps(seconds)
         ready = [file for file, _ in self._poll.poll(max(seconds, 0) * 1000)]
@@ -406,7 +390,6 @@ def _flat(params: Params) -> dict[str, Any]:
 
 
 def _texts(conn: "psycopg.Connection[Any]", calls: Sequence[tuple[str, Params]]) -> list[str]:
-    """Return statements with their values inserted, quoted."""
     if not calls:
         return []
     cursor = psycopg.ClientCursor(conn)

@@ -26,10 +26,7 @@ class PreparedStatements:
     LOST = (pg.InvalidSqlStatementName, pg.FeatureNotSupported)
 
     def __init__(self, conn: "psycopg.Connection[Any]", bounds: str) -> None:
-        """Compare the answering backend with the announced one, which poolers invent.
-
-        Without a pooler, set the planner options and `bounds`, the time limits of transactions, once.
-        """
+        """Compare the answering backend with the announced one; without a pooler, set planner options and `bounds`."""
         self._conn = conn
         self._known: dict[str, tuple[str, list[str]]] = {}
         found = conn.execute("SELECT pg_backend_pid()").fetchone()

@@ -60,7 +60,6 @@ class SqliteConnection(HandlerConnection, FileConnection):
         return super().cursor(factory or (SqliteHandlerCursor if self.guarded else sqlite3.Cursor))
 
     def __enter__(self) -> Self:
-        """Begin a block that commits at its end; refuse it to a handler."""
         self.refuse("`with`, which commits at its end,")
         return super().__enter__()
 
@@ -78,7 +77,6 @@ class SqliteDialect(Dialect):
         self._file = shared_file(path)
 
     def connect(self) -> SqliteConnection:
-        """Open the file, creating it, readable by its owner only, if it does not exist."""
         before = self._file.before_opening()
         make_private(self.path)
         conn = self._connect()
@@ -166,10 +164,7 @@ class SqliteDialect(Dialect):
             return TransactionState.ENDED
 
     def sever(self, conn: sqlite3.Connection) -> None:
-        """Roll back and close it; a running statement ends first, and no other begins.
-
-        Closing alone is not enough: SQLite keeps the lock while a cursor of the connection is alive.
-        """
+        """Roll back and close it; closing alone keeps the lock while a cursor of the connection is alive."""
         with suppress(sqlite3.Error):
             conn.set_authorizer(_only_transactions)
             sqlite3.Connection.rollback(conn)
@@ -243,14 +238,12 @@ class SqliteDialect(Dialect):
         return False
 
     def is_conflict(self, error: Exception) -> bool:
-        """Return whether another process held the write lock for longer than we wait."""
         return _primary_code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
     def is_away(self, error: Exception) -> bool:
         return _primary_code(error) in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR)
 
     def translate(self, error: Exception) -> Error | None:
-        """Translate the errors of a missing, full, read-only or damaged file, or a missing table."""
         code = _primary_code(error)
         if code == sqlite3.SQLITE_IOERR and self._is_full():
             return StoreFull(self.path)  # the files beside it could not grow

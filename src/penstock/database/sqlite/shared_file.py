@@ -116,7 +116,6 @@ def shared_file(path: str) -> SharedFile:
 
 
 def _number(path: str) -> FileNumber | None:
-    """Return the number of the file at a path; None if there is none."""
     try:
         found = os.stat(path)
     except OSError:
@@ -253,7 +252,6 @@ def can_watch() -> bool:
 
 
 def _watch(path: str) -> int | None:
-    """Return a descriptor that becomes readable when the file is written; None if the system has none."""
     if not can_watch():
         return None
     watch: int = _library.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)

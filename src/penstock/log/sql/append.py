@@ -1,7 +1,6 @@
 """Appends batches, all or none: offsets are assigned under the locks of the partitions' heads.
 
-A producer's batch is added once: the producer's last batch is locked before the heads, compared, and updated
-in the same transaction.
+A producer's batch is added once: its last one is locked before the heads, compared, and updated in the transaction.
 """
 
 from collections.abc import Sequence
@@ -21,7 +20,7 @@ from .heads import HeadKey, Numbering
 from .topics import keep_topics
 
 COLUMNS = "id key type value headers timestamp_ms owner"  # the columns of a record
-_PRODUCER = "id epoch sequence topic_id positions ids"
+PRODUCER_COLUMNS = "id epoch sequence topic_id positions ids"
 _positions = msgspec.json.Decoder(list[tuple[int, int]]).decode
 _ids = msgspec.json.Decoder(tuple[str, ...]).decode
 _place = itemgetter(0, 1, 2)
@@ -50,12 +49,12 @@ def append_all(tx: Transaction, batches: Sequence[Batch]) -> list[list[Position]
         tx.bulk("log", "append", Rows.of(f"topic_id partition place {COLUMNS}", rows))
         numbering.finish()
     noted = [
-        (*batch.producer, topics[batch.topic].id, _json(positions), _json([one.id for one in batch.contents]))
+        (*batch.producer, topics[batch.topic].id, as_json(positions), as_json([one.id for one in batch.contents]))
         for batch, heads, positions in zip(batches, heads_of, given, strict=True)
         if batch.producer is not None and heads
     ]
     if noted:
-        tx.change("log", "producers_put", producers=Rows.of(_PRODUCER, noted))
+        tx.change("log", "producers_put", producers=Rows.of(PRODUCER_COLUMNS, noted))
     return given
 
 
@@ -82,7 +81,7 @@ def _last_batches(tx: Transaction, batches: Sequence[Batch]) -> dict[str, Append
     ids = sorted({batch.producer.id for batch in batches if batch.producer is not None and batch.contents})
     known = _locked(tx, ids) if ids else {}
     new = [(id, -1, 0, 0, "[]", "[]") for id in ids if id not in known]
-    if new and tx.change("log", "producers_claim", producers=Rows.of(_PRODUCER, new)) < len(new):
+    if new and tx.change("log", "producers_claim", producers=Rows.of(PRODUCER_COLUMNS, new)) < len(new):
         known = {id: each for id, each in _locked(tx, ids).items() if each.epoch >= 0}
     return known
 
@@ -108,5 +107,6 @@ def _heads_of(batch: Batch, topics: dict[str, Topic], known: dict[str, Appended]
     ]
 
 
-def _json(value: object) -> str:
+def as_json(value: object) -> str:
+    """Return a value as a column in JSON."""
     return msgspec.json.encode(value).decode()

@@ -130,7 +130,6 @@ class SqlBatchLog(BatchLog):
         return self._database.look(look)
 
     def end(self, topic: Topic, partition: int) -> int:
-        """Return the end of a partition; it holds no undecided records."""
         check_partition(topic, partition)
         asked = {"topic_id": topic.id, "partition": partition}
         bounds = self._database.look(lambda tx: tx.rows("log", "bounds", **asked))
@@ -243,7 +242,6 @@ class _WritingTransaction:
                 self._sequence(key, header.producer_id).find(header)
 
     def _were_sent(self, key: HeadKey, batches: Sequence[Incoming]) -> bool:
-        """Return whether all batches are in the log already, perhaps since before the topic grew."""
         headers = [each.header for each in batches]
         return all(
             header.producer_id >= 0 and self._sequence(key, header.producer_id).find(header) is not None

@@ -35,10 +35,7 @@ class Fence:
         return [row[0] for row in tx.execute(*self.locking(slots)).rows]
 
     def locking(self, slots: Collection[int], *, waiting: bool = False) -> Call:
-        """Return the locking statement; its rows are the locked slots.
-
-        `waiting`: only lock slots with staged rows; the result is the number of slots lost to another owner.
-        """
+        """Return the statement that locks slots; `waiting`: those with staged rows, with the number lost as result."""
         wanted = sorted(slots)
         owned = Rows(slot=wanted, epoch=[self.epochs[slot] for slot in wanted])
         name = "fence_waiting" if waiting else "fence_slots"

@@ -1,8 +1,7 @@
 """Records of an open transaction: held back, invisible to readers, until they get their offsets.
 
-A topic that places keys itself may have grown meanwhile. Then its new map places them: behind the records of
-the old map, which readers pass first, and before later records of their keys.
-Lock order: the producer (held already), topics, heads.
+A topic that places keys may have grown. Then its new map places them: behind the records of the old map, which readers
+pass first, and before later records of their keys. Lock order: the producer (held already), topics, heads.
 """
 
 from collections.abc import Iterable, Sequence

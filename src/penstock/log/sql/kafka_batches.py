@@ -3,9 +3,8 @@
 From a producer: its batches are checked, unpacked and decoded. A record keeps its headers unchanged. CloudEvent
 headers set its fields: `ce_id` its id, `ce_type` its type; without them it gets a new id and no type.
 
-For a consumer: rows are encoded as one batch. A record that was published as an event gets the headers of a
-CloudEvent before its own; one from the Kafka port keeps its headers. Erased records are left out, and the batch
-spans their offsets.
+For a consumer: rows are encoded as one batch. A published event gets the headers of a CloudEvent before its own; one
+from the Kafka port keeps its headers. Erased records are left out, and the batch spans their offsets.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,16 +18,9 @@ from penstock.model.ids import new_id
 from penstock.model.limits import ERASED
 from penstock.model.partition import MURMUR3, partition_of
 from penstock.model.record import RawHeaders
+from penstock.wire.kafka import record_batch
 from penstock.wire.kafka.headers import decode_headers, encode_headers
-from penstock.wire.kafka.record_batch import (
-    HEADER_BYTES,
-    BatchHeader,
-    batches_in,
-    check_produced,
-    place_batch,
-    read_header,
-    sealed,
-)
+from penstock.wire.kafka.record_batch import HEADER_BYTES, BatchHeader
 from penstock.wire.kafka.records import KafkaRecord, TooManyBytes, decode_records, encode_records, unpacked
 
 from ..batches import Write
@@ -72,8 +64,8 @@ def take(write: Write, now_ms: int, limit: int) -> TakenWrite:
     topic, partition = write.topic, write.partition
     found, left, foreign = list[Incoming](), limit, None
     try:
-        for position, header in batches_in(write.batches):
-            check_produced(header)
+        for position, header in record_batch.batches_in(write.batches):
+            record_batch.check_produced(header)
             whole = memoryview(write.batches)[position : position + header.size]
             plain = unpacked(whole, header, left)
             left -= len(plain)
@@ -120,11 +112,11 @@ def _content(record: KafkaRecord, now_ms: int) -> Content:
 def encode_entries(topic: str, source: str, entries: Sequence[Entry], first: int, end: int) -> bytearray:
     """Return entries as one batch that spans the offsets from `first` to before `end`."""
     batch = encode_records(_records(topic, source, entries), first)
-    header = read_header(batch)
+    header = record_batch.read_header(batch)
     wanted = end - first - 1
     if header.last_offset_delta != wanted:
-        batch = sealed(header._replace(last_offset_delta=wanted), memoryview(batch)[HEADER_BYTES:])
-    place_batch(batch, 0, first, LEADER_EPOCH)
+        batch = record_batch.sealed(header._replace(last_offset_delta=wanted), memoryview(batch)[HEADER_BYTES:])
+    record_batch.place_batch(batch, 0, first, LEADER_EPOCH)
     return batch
 
 

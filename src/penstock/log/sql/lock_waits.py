@@ -1,8 +1,7 @@
 """Runs work that may wait for a lock, in an event loop's thread pool, without holding a thread for long.
 
-The work is tried with a very short lock wait. If that fails it gets one of a few places for a longer wait,
-then pauses without a thread, and starts over. So a locked partition holds at most those few threads, however
-many clients write to it.
+The work is tried with a very short lock wait. If that fails it gets one of a few places for a longer wait, then pauses
+without a thread, and starts over. So a locked partition holds at most those few threads.
 """
 
 import asyncio
@@ -32,10 +31,7 @@ class LockWaits:
         self._places = asyncio.Semaphore(PLACES)
 
     async def run(self, work: Callable[[], T]) -> T:
-        """Run work, which writes nothing when it raises StoreLocked, until it gets its locks.
-
-        Raises StoreLocked when that takes too long.
-        """
+        """Run work, which writes nothing at StoreLocked, until it has its locks; raised if that takes too long."""
         if self._database.dialect.writers is not None:  # a single writer anyway
             return await self._run(work)
         pause, end = _PAUSE_SECONDS, self._clock.monotonic() + GIVE_UP_SECONDS

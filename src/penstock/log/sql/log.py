@@ -101,7 +101,6 @@ class SqlLog(TopicTables):
     def offsets_at(
         self, topic: Topic, timestamp_ms: int, ranges: Sequence[OffsetRange] | None = None
     ) -> dict[int, int]:
-        """Return the first offsets at or after a time, using the sparse time index."""
         if ranges is None:
             ranges = [OffsetRange(number, *each) for number, each in self.all_bounds(topic).items()]
         if not ranges:
@@ -187,11 +186,7 @@ class SqlLog(TopicTables):
 def _find_id(
     tx: Transaction, topic: Topic, id: str, *, since_ms: int | None, walk: int | None, partition: int | None
 ) -> Search:
-    """Look for a record, first in the partition that its id would map to; ids have no index.
-
-    Our ids hold their creation time, and the sparse time index gives the offset from which on a record of that
-    time can be; from there a bounded number of records of each partition is searched.
-    """
+    """Look for a record by time: ids have no index but hold their creation time; first in its likely partition."""
     rows = tx.rows("log", "search_starts", topic_id=topic.id, time_ms=since_ms)
     if partition is not None:
         rows = [row for row in rows if row[0] == partition]

@@ -32,11 +32,7 @@ KEPT_MS = 24 * 3600 * 1000  # age of an unreleased part, since its last record
 
 @dataclass(frozen=True, slots=True)
 class PartedWrite:
-    """The application and number of a write.
-
-    `content` distinguishes writes of the same number. `follows`: the numbers are consecutive in one stream,
-    which may repeat only its last one.
-    """
+    """The identity of a write; `content` tells equal epochs apart. `follows`: consecutive, only the last may repeat."""
 
     application: str
     epoch: int
@@ -118,7 +114,6 @@ class PartedWrites:
         return is_new
 
     def _is_new(self, tx: Transaction, write: PartedWrite) -> bool:
-        """Lock an application, and return whether its write is new."""
         tx.change("log", "write_epoch_claim", application=write.application)
         ((last, content),) = tx.rows("log", "write_epoch_lock", application=write.application)
         if last < 0 and (write.epoch == 0 or not write.follows):
@@ -146,9 +141,8 @@ class PartedWrites:
 
     def discard(self, ids: Iterable[int]) -> None:
         """Remove parts that will not be released."""
-        wanted = sorted(ids)
-        if wanted:
-            self._database.run(lambda tx: _remove(tx, _locked(tx, wanted)))
+        if wanted := sorted(ids):
+            self._database.run(lambda tx: _remove(tx, [id for (id,) in tx.rows("log", "write_parts_lock", ids=wanted)]))
 
     def expire(self) -> bool:
         """Remove some parts unchanged for a day; return whether there may be more."""
@@ -160,10 +154,6 @@ class PartedWrites:
             return len(old) == _OLD_PARTS
 
         return self._database.run(change)
-
-
-def _locked(tx: Transaction, ids: list[int]) -> list[int]:
-    return [id for (id,) in tx.rows("log", "write_parts_lock", ids=ids)]
 
 
 def _remove(tx: Transaction, ids: list[int]) -> None:

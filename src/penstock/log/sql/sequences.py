@@ -36,11 +36,7 @@ class Sequence:
         self.changed = False
 
     def find(self, header: BatchHeader) -> Sent | None:
-        """Return the batch if it was added before; None if it comes next.
-
-        Raises ProducerFenced for an earlier epoch, OutOfSequence when batches before it are missing,
-        InvalidTransaction for a batch outside the transaction that its producer has open.
-        """
+        """Return the same batch if it was added before. Raises ProducerFenced, OutOfSequence, InvalidTransaction."""
         if self.epoch < 0:  # unknown, perhaps expired: accept its own sequence
             return None
         found = repeated_batch(header, self.epoch, self.batches)

@@ -150,10 +150,7 @@ class WriteTurns:
     def end(
         self, taken: Sequence[WaitingWrite], results: Sequence[WriteResult | None], now: float = 0.0
     ) -> list[WriteRequest]:
-        """Store the results of writes (None: its partition is locked); return the finished requests.
-
-        A write that found its partition locked is queued again, before all later ones.
-        """
+        """Store results and return the finished requests; a write whose partition is locked (None) is queued first."""
         finished: list[WriteRequest] = []
         locked: set[LogPlace] = set()
         for each, result in reversed(list(zip(taken, results, strict=True))):

@@ -129,7 +129,6 @@ class RequestReader:
             self._large = large + more
 
     def _grown(self, at: int) -> int:
-        """Return the size of the buffer once this many bytes have been received."""
         assert self._large is not None
         if at < len(self._large):
             return len(self._large)

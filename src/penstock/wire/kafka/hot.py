@@ -32,9 +32,7 @@ _WANTED = (
 )
 _FETCHED = struct.Struct(">ihqqq")  # partition, error, high watermark, last stable offset, start
 _LAST_PLAIN = 11  # the last version of Fetch before the flexible ones, which most clients use
-_FETCHED_PLAIN = struct.Struct(
-    ">ihqqqiii"
-)  # the same, then the count of aborted, no preferred replica, bytes of records
+_FETCHED_PLAIN = struct.Struct(">ihqqqiii")  # then the count of aborted, no preferred replica, bytes of records
 _TAGS_ALONE = b"\0"
 _MOST_PARTS = 20_000  # topics and partitions of one request
 _STEP_PARTS = 16  # of them in one step
@@ -176,7 +174,6 @@ def decode_produce(data: Buffer, version: int, at: int = 0) -> CodecSteps[Produc
 
 
 def _one_part(data: memoryview, at: int) -> Produced | None:
-    """Return a request for one partition in a version before the flexible ones; None for any other."""
     try:
         name, acks, _, topics, length = _ONE_TOPIC.unpack_from(data, at)
         if name != -1 or topics != 1 or length < 0:

@@ -1,8 +1,7 @@
 """The layout of Kafka's messages as data, and the one walker that encodes and decodes them.
 
-A message is a sequence of fields; a field has a type, a range of versions, and a default. From some version
-of its API on, a message is flexible: lengths are varints, and tagged fields come at the end, in any order;
-unknown ones are skipped. Codec without I/O.
+A message is a sequence of fields, each with a type, versions and a default. From some version on it is flexible:
+lengths are varints, and tagged fields come at the end, in any order; unknown ones are skipped. Codec without I/O.
 
 | type            | bytes                                                                    |
 |-----------------|--------------------------------------------------------------------------|
@@ -140,10 +139,7 @@ class Api(NamedTuple):
         return _encoded(self, True, message, version)
 
     def encode_answer(self, message: Message, version: int) -> bytes:
-        """Return an answer as bytes; missing fields have their default.
-
-        An element of an array may already be encoded, by `stepwise.encode_element`.
-        """
+        """Return an answer as bytes; elements of an array may be encoded already, by `stepwise.encode_element`."""
         return _encoded(self, False, message, version)
 
 
@@ -358,11 +354,7 @@ def _read_some(
     if isinstance(kind, Text):
         return lambda reader, length: _text(reader.take(length), name)
     if isinstance(kind, Octets):
-        return (
-            (lambda reader, length: reader.take(length))
-            if kind.view
-            else (lambda reader, length: bytes(reader.take(length)))
-        )
+        return FieldReader.take if kind.view else lambda reader, length: bytes(reader.take(length))
     element = read_kind(kind.element, version, flexible, name, False)
     return lambda reader, number: [element(reader) for _ in range(reader.count(number))]
 

@@ -82,10 +82,7 @@ def encode_records(
 
 
 def decode_records(batch: Buffer) -> Iterator[KafkaRecord]:
-    """Yield the records of one complete, checked batch; its buffer must not change meanwhile.
-
-    Raises InvalidBatch when they contradict the header: a producer may send anything with a correct checksum.
-    """
+    """Yield a checked batch's records; its buffer must stay. Raises InvalidBatch if they contradict the header."""
     try:
         for each in DefaultRecordBatch(batch):
             yield KafkaRecord(each.offset, each.timestamp, each.key, each.value, each.headers)
@@ -94,11 +91,7 @@ def decode_records(batch: Buffer) -> Iterator[KafkaRecord]:
 
 
 def resealed(header: BatchHeader, batch: Buffer) -> bytearray:
-    """Return the records of one batch under the header of another, for rewriting a batch.
-
-    Offsets, producer and the other attributes stay; length, checksum, count, compression and the first
-    record's time, the base of the other times, are the new ones.
-    """
+    """Return one batch's records, compression and base time under the header of another, which keeps the rest."""
     new = read_header(batch)
     changed = header._replace(
         attributes=header.attributes & ~CODEC_BITS | new.attributes & CODEC_BITS,
@@ -109,10 +102,7 @@ def resealed(header: BatchHeader, batch: Buffer) -> bytearray:
 
 
 def emptied(header: BatchHeader, next_offset: int | None = None) -> bytearray:
-    """Return a batch without records that replaces a batch, or its part before an offset.
-
-    It keeps the offsets and the producer's fields.
-    """
+    """Return an empty batch in place of a batch, or of its part before an offset; offsets and producer stay."""
     delta = header.last_offset_delta if next_offset is None else next_offset - 1 - header.base_offset
     attributes = header.attributes & ~CODEC_BITS
     return sealed(header._replace(attributes=attributes, record_count=0, last_offset_delta=delta), b"")

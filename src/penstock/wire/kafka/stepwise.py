@@ -10,26 +10,8 @@ from typing import Any, TypeVar
 
 from penstock.errors import InvalidRequest
 
-from . import Buffer
-from .layout import (
-    Api,
-    ArrayOf,
-    Field,
-    FieldKind,
-    FieldReader,
-    Message,
-    Put,
-    ReadField,
-    StructOf,
-    put_kind,
-    put_length,
-    put_tags,
-    read_kind,
-    read_length,
-    read_tags,
-    reader_of,
-    split_fields,
-)
+from . import Buffer, layout
+from .layout import Api, ArrayOf, Field, FieldKind, FieldReader, Message, Put, ReadField, StructOf
 
 T = TypeVar("T")
 CodecSteps = Generator[None, None, T]
@@ -81,9 +63,9 @@ def _has_array(kind: FieldKind) -> bool:
 
 
 def _read_struct(fields: tuple[Field, ...], version: int, flexible: bool) -> _ReadSteps:
-    plain, tagged = split_fields(fields, version)
+    plain, tagged = layout.split_fields(fields, version)
     steps = [(each.name, *_reader(each, version, flexible)) for each in plain]
-    tags = {each.tag: (each.name, reader_of(each, version, flexible)) for each in tagged}
+    tags = {each.tag: (each.name, layout.reader_of(each, version, flexible)) for each in tagged}
     absent = {each.name: each.default for each in fields if each not in plain}
 
     def read(reader: FieldReader) -> CodecSteps[Message]:
@@ -91,14 +73,14 @@ def _read_struct(fields: tuple[Field, ...], version: int, flexible: bool) -> _Re
         for name, at_once, step in steps:
             message[name] = at_once(reader) if step is None else (yield from step(reader))
         if flexible:
-            read_tags(reader, tags, message)  # at once: no tagged field of a request has a list
+            layout.read_tags(reader, tags, message)  # at once: no tagged field of a request has a list
         return message
 
     return read
 
 
 def _reader(field: Field, version: int, flexible: bool) -> tuple[ReadField, _ReadSteps | None]:
-    at_once = reader_of(field, version, flexible)
+    at_once = layout.reader_of(field, version, flexible)
     if isinstance(field.kind, ArrayOf):
         nullable = field.null_since is not None and version >= field.null_since
         return at_once, _read_array(field.kind, version, flexible, field.name, nullable)
@@ -108,8 +90,8 @@ def _reader(field: Field, version: int, flexible: bool) -> tuple[ReadField, _Rea
 
 
 def _read_array(kind: ArrayOf, version: int, flexible: bool, name: str, nullable: bool) -> _ReadSteps:
-    length = read_length(kind, flexible)
-    at_once = read_kind(kind.element, version, flexible, name, False)
+    length = layout.read_length(kind, flexible)
+    at_once = layout.read_kind(kind.element, version, flexible, name, False)
     step = None
     if isinstance(kind.element, StructOf) and _has_array(kind.element):
         step = _read_struct(kind.element.fields, version, flexible)
@@ -134,9 +116,9 @@ def _read_array(kind: ArrayOf, version: int, flexible: bool, name: str, nullable
 
 
 def _put_struct(fields: tuple[Field, ...], version: int, flexible: bool) -> _PutSteps:
-    plain, tagged = split_fields(fields, version)
+    plain, tagged = layout.split_fields(fields, version)
     steps = [(each.name, each.default, *_putter(each.kind, version, flexible)) for each in plain]
-    tags = sorted((each.tag, each.name, each.default, put_kind(each.kind, version, flexible)) for each in tagged)
+    tags = sorted((each.tag, each.name, each.default, layout.put_kind(each.kind, version, flexible)) for each in tagged)
 
     def put(out: bytearray, message: Message | bytes) -> CodecSteps[None]:
         if isinstance(message, bytes):
@@ -149,13 +131,13 @@ def _put_struct(fields: tuple[Field, ...], version: int, flexible: bool) -> _Put
             else:
                 yield from step(out, value)
         if flexible:
-            put_tags(out, tags, message)
+            layout.put_tags(out, tags, message)
 
     return put
 
 
 def _putter(kind: FieldKind, version: int, flexible: bool) -> tuple[Put, _PutSteps | None]:
-    at_once = put_kind(kind, version, flexible)
+    at_once = layout.put_kind(kind, version, flexible)
     if isinstance(kind, ArrayOf):
         return at_once, _put_array(kind, version, flexible)
     if isinstance(kind, StructOf) and _has_array(kind):
@@ -164,7 +146,7 @@ def _putter(kind: FieldKind, version: int, flexible: bool) -> tuple[Put, _PutSte
 
 
 def _put_array(kind: ArrayOf, version: int, flexible: bool) -> _PutSteps:
-    length = put_length(kind, flexible)
+    length = layout.put_length(kind, flexible)
     at_once, step = _putter(kind.element, version, flexible)
 
     def put(out: bytearray, value: Any) -> CodecSteps[None]:

@@ -22,7 +22,6 @@ BodyLayout = tuple[tuple[str, str], ...]
 
 
 def _body(fields: str) -> BodyLayout:
-    """Return the layout in a text: a type and a name for each field."""
     return tuple((name, kind) for kind, name in (each.split() for each in fields.split(",")))
 
 
