@@ -192,7 +192,6 @@ def _fallback_row(each: FallbackCompletion) -> tuple[object, ...]:
 
 
 def _shown(each: DeadRecord) -> dict[str, Any]:
-    """Return a letter and its record for JSON; values that are not JSON as base64."""
     shown: dict[str, Any] = whole(each.letter) | {"timestamp": each.record.timestamp, "headers": each.record.headers}
     shown |= value_document(each.record)
     return shown if each.damage is None else shown | {"damage": each.damage}

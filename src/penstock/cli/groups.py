@@ -115,15 +115,7 @@ def resume_group(name: str, store: Store, as_json: bool) -> None:
 @yes_option
 @json_option
 def reset_group(
-    name: str,
-    chosen: ChosenStore,
-    topic: str | None,
-    place: str,
-    partition: int | None,
-    drop_parked: bool,
-    dry_run: bool,
-    yes: bool,
-    as_json: bool,
+    name: str, chosen: ChosenStore, topic: str | None, place: str, dry_run: bool, yes: bool, as_json: bool, **given: Any
 ) -> None:
     """Move a group to another place in a topic: back, to receive records again, or forward, to skip some.
 
@@ -131,10 +123,9 @@ def reset_group(
     zone): the first record at or after it. Records that wait in lanes before the new place stay, unless
     dropped; dead letters stay, and are marked.
     """
-    to = topic_place(place, "--to")
-    if isinstance(to, int) and partition is None:
+    given["to"] = to = topic_place(place, "--to")
+    if isinstance(to, int) and given["partition"] is None:
         raise click.UsageError(f"offset {to} needs --partition")
-    given: dict[str, Any] = {"to": to, "partition": partition, "drop_parked": drop_parked}
     with chosen.opened() as store:
         given["topic"] = topic or _only_topic(store, name)
         if not (dry_run or yes):

@@ -142,7 +142,6 @@ def check_format(job: Job) -> None:
 
 
 def _kept_at(flags: JobFlags) -> Path | None:
-    """Return the folder of the checkpoint, unless it is in the target folder."""
     inside, found = storage_of(flags.to).keeps_checkpoints, flags.checkpoint
     if inside and found is not None:
         raise click.UsageError("--checkpoint is for a lake in an object store: a folder keeps its own")

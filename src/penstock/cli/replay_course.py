@@ -81,7 +81,6 @@ def _run(declared: Pipeline | None, job: Job, batch: Range, master: str | None, 
 
 
 def _redirected(declared: Pipeline, flags: ReplayFlags) -> Pipeline:
-    """Return a declared pipeline with another target than the live one's."""
     topic = flags.to_topic
     if declared.folder is not None and table_path("sink", declared.folder) == flags.to:
         raise click.UsageError(f"{flags.to} is the folder of the live pipeline: name another with --to")

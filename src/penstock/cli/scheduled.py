@@ -87,6 +87,5 @@ def _row(each: ScheduledEvent) -> tuple[object, ...]:
 
 
 def _shown(each: ScheduledRecord) -> dict[str, Any]:
-    """Return an event for JSON; values that are not JSON as base64."""
     shown: dict[str, Any] = whole(each.event) | {"timestamp": each.record.timestamp, "headers": each.record.headers}
     return shown | value_document(each.record)

@@ -146,7 +146,6 @@ class RecordCase:
     cursor: Cursor
     record: Logged
     served: Served
-    member: str | None
     entry: bool
     lane: Lane | None
     letter: Letter | None
@@ -210,7 +209,7 @@ class CaseReader:
         letters = self.letters(group, record.topic, record.partition, lane=own, offset=record.offset)
         letter = next((each for each in letters if each.offset == record.offset), None)
         holder = next((each for each in letters if each.holding), None)
-        served, member = self.served(group, record.topic, record.partition, cursor)
+        served = self.served(group, record.topic, record.partition, cursor)
         passed = cursor.is_passed(record.offset)
         waits, ended = entry is None and not passed, entry is None and passed and letter is None
         lanes_count, entries_count = self._waiting(group, record, cursor, served) if waits else (0, 0)
@@ -219,7 +218,6 @@ class CaseReader:
             cursor,
             record,
             served,
-            member,
             entry is not None,
             lane,
             letter,
@@ -235,11 +233,10 @@ class CaseReader:
             self._rival(group, record),
         )
 
-    def served(self, group: StoredGroup, topic: Topic, number: int, cursor: Cursor) -> tuple[Served, str | None]:
-        """Return the service of a partition, and the owner's name."""
+    def served(self, group: StoredGroup, topic: Topic, number: int, cursor: Cursor) -> Served:
+        """Return the service of a partition."""
         domain = Domain(group.id, topic.id)
-        served = self._members.of_partition(domain, number, cursor.owner, group.filters, group.name)
-        return served, served.name if served.member is not None else None
+        return self._members.of_partition(domain, number, cursor.owner, group.filters, group.name)
 
     def lanes(self, group: StoredGroup, topic: Topic, number: int, own: LaneId) -> list[Lane]:
         """Return the lane of a key, and the lanes of its records that are retried alone."""
