@@ -4,7 +4,7 @@ import asyncio
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
 from threading import Event
 
@@ -54,10 +54,8 @@ def command(orders: int, folder: Path | None, lake: bool, broker: bool, serve: b
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as exc:
             raise click.UsageError(f"{folder} cannot be made ({exc.strerror}); name another --dir") from None
-        _run(folder / "shop.db", orders, lake=lake, broker=broker, serve=serve)
-        return
-    with tempfile.TemporaryDirectory(prefix="penstock-demo-") as temporary:
-        _run(Path(temporary) / "shop.db", orders, lake=lake, broker=broker, serve=serve)
+    with nullcontext(folder) if folder else tempfile.TemporaryDirectory(prefix="penstock-demo-") as home:
+        _run(Path(home) / "shop.db", orders, lake=lake, broker=broker, serve=serve)
 
 
 def _run(path: Path, orders: int, *, lake: bool, broker: bool, serve: bool) -> None:

@@ -99,6 +99,12 @@ def value_document(record: Record) -> dict[str, Any]:
     return {"value": value}
 
 
+def with_record(of: Any, record: Record) -> dict[str, Any]:
+    """Return a dataclass together with its record for JSON; a value that is not JSON as base64."""
+    shown: dict[str, Any] = whole(of)
+    return shown | {"timestamp": record.timestamp, "headers": record.headers} | value_document(record)
+
+
 def line(value: Any) -> str:
     """Return a value on one line: text with control characters escaped, other values as JSON."""
     return one_line(value) if isinstance(value, str) else json_line(value)

@@ -7,11 +7,11 @@ import click
 from penstock.errors import UnknownScheduled
 from penstock.log.store import Store
 from penstock.operate import scheduled
-from penstock.operate.scheduled import ScheduledEvent, ScheduledRecord, ScheduledSelection
+from penstock.operate.scheduled import ScheduledEvent, ScheduledSelection
 
 from .exit_codes import FAILED
 from .options import ChosenStore, json_option, store_command, store_options
-from .output import line, print_facts, print_json, print_page, print_result, value_document, whole
+from .output import line, print_facts, print_json, print_page, print_result, with_record
 from .units import moment
 
 _COLUMNS = ("due", "topic", "key", "owner", "type", "id")
@@ -39,8 +39,8 @@ def list_scheduled(store: Store, as_json: bool, limit: int, after: str | None, *
 @click.argument("id")
 def show_scheduled(id: str, store: Store, as_json: bool) -> None:
     """Show a scheduled event: headers and value."""
-    shown = _shown(scheduled.show(store, id))
-    (print_json if as_json else print_facts)(shown)
+    found = scheduled.show(store, id)
+    (print_json if as_json else print_facts)(with_record(found.event, found.record))
 
 
 @command.command("cancel")
@@ -84,8 +84,3 @@ def run_now(id: str, store: Store, as_json: bool) -> None:
 
 def _row(each: ScheduledEvent) -> tuple[object, ...]:
     return each.due_at, each.topic, each.key, each.owner, each.type, each.id
-
-
-def _shown(each: ScheduledRecord) -> dict[str, Any]:
-    shown: dict[str, Any] = whole(each.event) | {"timestamp": each.record.timestamp, "headers": each.record.headers}
-    return shown | value_document(each.record)

@@ -11,7 +11,6 @@ from datetime import datetime
 from heapq import heappop, heappush
 from typing import Final, Literal
 
-from penstock.clock import to_ms
 from penstock.log.contract import LAST_OFFSET, Log, OffsetRange, Position, Topic, check_partition
 from penstock.log.entry import Entry, key_bytes, readable
 from penstock.log.sql.held_records import allowing_foreign
@@ -22,6 +21,7 @@ from penstock.model.partition import MURMUR3, partition_for
 from penstock.model.record import Record
 
 from .operation import check_limit, operation, page_mark, place_marked, wrong_mark
+from .tail import starts
 
 NEWEST: Final = "newest"
 OLDEST: Final = "oldest"
@@ -182,12 +182,8 @@ def _places(
     log: Log, topic: Topic, start: BrowseStart, numbers: set[int] | None, after: str | None
 ) -> dict[int, OffsetRange]:
     bounds = {number: each for number, each in log.all_bounds(topic).items() if numbers is None or number in numbers}
-    places = {number: OffsetRange(number, *each) for number, each in bounds.items()}
-    if isinstance(start, datetime):
-        found = log.offsets_at(topic, to_ms(start), list(places.values()))
-        places = {n: OffsetRange(n, found.get(n, each.end), each.end) for n, each in bounds.items()}
-    elif isinstance(start, int):
-        places = {n: OffsetRange(n, max(start, each.start), each.end) for n, each in bounds.items()}
+    low = starts(log, topic, bounds, start)
+    places = {number: OffsetRange(number, low[number], each.end) for number, each in bounds.items()}
     return places if after is None else _taken_up(places, after, is_back=start == NEWEST)
 
 

@@ -114,7 +114,7 @@ def verify(
 ) -> Verified:
     """Walk every batch of some partitions; calls `found` with each finding as it comes."""
     path = directory_of(url)
-    done = Verified()
+    done = Verified(partitions=len(folders))
     written = writer_pid(path) is not None
 
     def noted(findings: Iterator[Finding]) -> None:
@@ -128,7 +128,6 @@ def verify(
         walk = PartitionWalk(each.folder, written=written, progress=progress)
         noted(iter(walk))
         done.walked += walk.walked
-        done.partitions += 1
     return done
 
 

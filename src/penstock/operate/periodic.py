@@ -90,11 +90,9 @@ def upcoming(store: Store, name: str, *, count: int = _UPCOMING, clock: Clock = 
 @operation
 def pause(store: Store, name: str, *, clock: Clock = SYSTEM, actor: str | None = None) -> bool:
     """Pause a schedule; return whether it was ticking before. Waits for a tick in progress. Raises UnknownSchedule."""
-
-    def stop(tx: Transaction, _: ScheduleRow) -> int:
-        return tx.change("outbox", "periodic_pause", name=name)
-
-    return _change(store, name, clock, actor, "periodic pause", stop)
+    return _change(
+        store, name, clock, actor, "periodic pause", lambda tx, _: tx.change("outbox", "periodic_pause", name=name)
+    )
 
 
 @operation

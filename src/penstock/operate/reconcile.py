@@ -24,7 +24,7 @@ from penstock.log.store import Store
 from penstock.model.limits import ERASED
 
 from .operation import operation
-from .records import accounts, walk
+from .records import accounts, joined, walk
 
 _SHOWN = 10
 _IDS = 200_000  # ids of a partition remembered at a time, at most
@@ -231,13 +231,7 @@ def _entries(log: Log, topic: Topic, number: int, bounds: Bounds) -> Iterator[En
 
 
 def _runs(places: Iterable[tuple[int, int]]) -> list[OffsetRange]:
-    runs: list[OffsetRange] = []
-    for partition, offset in sorted(places):
-        if runs and runs[-1].partition == partition and runs[-1].high == offset:
-            runs[-1] = runs[-1]._replace(high=offset + 1)
-        else:
-            runs.append(OffsetRange(partition, offset, offset + 1))
-    return runs
+    return joined(OffsetRange(partition, offset, offset + 1) for partition, offset in places)
 
 
 def _delivered(
