@@ -179,7 +179,6 @@ def _mode(flags: JobFlags, counts: tuple[int, ...]) -> Mode:
 
 @contextmanager
 def _serving(flags: JobFlags) -> Iterator[None]:
-    """Serve the metrics of this process while the block runs, if `--http` is given."""
     address = flags.http
     if address is None:
         yield

@@ -302,7 +302,6 @@ def _committed(store: Store, counted: _Counted, bounds: dict[int, Bounds], again
 
 
 def _staged(store: Store, topic: Topic) -> list[Figure]:
-    """Return a figure for events that are committed but not in the log yet, if any."""
     params = {"topic": topic.name, "topic_id": topic.id}
     ((count, *_),) = store.database.look(lambda tx: tx.rows("operate", "topic_counted", **params))
     if not count:

@@ -287,7 +287,6 @@ class CaseReader:
         yield from self._history.doubts(group.name, record)
 
     def _note(self, group: StoredGroup, record: Logged) -> Note | None:
-        """Return the note on a record that the group passed without handing it out."""
         place = TopicPart(record.topic.id, record.partition)
         rows = self._rows.at("notes_of_type", place, group.id, "types", record.type)
         return next((note for row in rows if (note := Note(*row)).has(record.offset)), None)
@@ -312,14 +311,12 @@ class CaseReader:
         return found
 
     def _rival(self, group: StoredGroup, record: Logged) -> tuple[str, Filter] | None:
-        """Return a member that has a handler for a record though the group has none, and its filter."""
         if wanted(group.filters[:1], record.topic.name, record.type) is not False:
             return None
         others = self._members.wanting(group.id, record.topic.name, record.type)
         return (others[0].name, self._members.filter(others[0].id, group.id)) if others else None
 
     def _earlier(self, record: Logged, cursor: Cursor) -> int | None:
-        """Return the first record of the same key that the group has not passed, before this one."""
         if record.key is None or cursor.offset >= record.offset:
             return None
         start = max(cursor.offset, record.offset - self._finder.walk)
