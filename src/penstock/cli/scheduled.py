@@ -1,5 +1,6 @@
 """`penstock scheduled`: lists, shows, cancels and runs now scheduled events."""
 
+from operator import attrgetter
 from typing import Any
 
 import click
@@ -7,7 +8,7 @@ import click
 from penstock.errors import UnknownScheduled
 from penstock.log.store import Store
 from penstock.operate import scheduled
-from penstock.operate.scheduled import ScheduledEvent, ScheduledSelection
+from penstock.operate.scheduled import ScheduledSelection
 
 from .exit_codes import FAILED
 from .options import ChosenStore, json_option, store_command, store_options
@@ -15,6 +16,7 @@ from .output import line, print_facts, print_json, print_page, print_result, wit
 from .units import moment
 
 _COLUMNS = ("due", "topic", "key", "owner", "type", "id")
+_row = attrgetter("due_at", "topic", "key", "owner", "type", "id")
 
 
 @click.group("scheduled")
@@ -80,7 +82,3 @@ def run_now(id: str, store: Store, as_json: bool) -> None:
     """Make a scheduled event due now."""
     scheduled.run_now(store, id)
     print_result({"id": id, "due": "now"}, f"event {line(id)} is due now", as_json=as_json)
-
-
-def _row(each: ScheduledEvent) -> tuple[object, ...]:
-    return each.due_at, each.topic, each.key, each.owner, each.type, each.id

@@ -53,12 +53,12 @@ class PartitionCase:
     @property
     def behind(self) -> int:
         """How many records of the log the group has not passed."""
-        return self.cursor.open_before(self.bounds.end) - self.lost
+        return self.cursor.done.open_below(self.bounds.end) - self.lost
 
     @property
     def lost(self) -> int:
         """How many records retention deleted before the group passed them."""
-        return self.cursor.open_before(self.bounds.start)
+        return self.cursor.done.open_below(self.bounds.start)
 
     @property
     def has_work(self) -> bool:

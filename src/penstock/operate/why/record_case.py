@@ -39,7 +39,7 @@ class StoredGroup:
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """A group's cursor in a partition."""
+    """A group's cursor in a partition. `done`: the offsets that delivery has passed; others are still to be read."""
 
     done: DoneSet
     owner: str | None
@@ -49,14 +49,6 @@ class Cursor:
     def offset(self) -> int:
         """The first offset that it has not passed."""
         return self.done.base
-
-    def is_passed(self, offset: int) -> bool:
-        """Return whether delivery has passed an offset; otherwise it is still to be read from the log."""
-        return offset in self.done
-
-    def open_before(self, offset: int) -> int:
-        """Return how many offsets before one are not passed."""
-        return self.done.open_below(offset)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +155,7 @@ class RecordCase:
     @property
     def passed(self) -> bool:
         """Whether the group has passed it and will not come back to it."""
-        return not self.entry and self.cursor.is_passed(self.record.offset)
+        return not self.entry and self.record.offset in self.cursor.done
 
 
 class CaseReader:
@@ -210,7 +202,7 @@ class CaseReader:
         letter = next((each for each in letters if each.offset == record.offset), None)
         holder = next((each for each in letters if each.holding), None)
         served = self.served(group, record.topic, record.partition, cursor)
-        passed = cursor.is_passed(record.offset)
+        passed = record.offset in cursor.done
         waits, ended = entry is None and not passed, entry is None and passed and letter is None
         lanes_count, entries_count = self._waiting(group, record, cursor, served) if waits else (0, 0)
         return RecordCase(
@@ -303,7 +295,7 @@ class CaseReader:
             for _, cursor in self.groups(topic, number, group.id):
                 lanes = [each for id in {own: 0, WHOLE: 0} for each in self.lanes(group, topic, number, id)]
                 lane = next((each for each in lanes if each.id in (own, WHOLE)), None)
-                count = cursor.open_before(end) if kept < end else 0
+                count = cursor.done.open_below(end) if kept < end else 0
                 if count or lane is not None:
                     letters = self.letters(group, topic, number, lane=own if lane is None else lane.id)
                     holder = next((each for each in letters if each.holding), None)
@@ -321,7 +313,7 @@ class CaseReader:
             return None
         start = max(cursor.offset, record.offset - self._finder.walk)
         same = self._finder.before(record, start)
-        return next((each.offset for each in same if not cursor.is_passed(each.offset)), None)
+        return next((each.offset for each in same if each.offset not in cursor.done), None)
 
     def _waiting(self, group: StoredGroup, record: Logged, cursor: Cursor, served: Served) -> tuple[int, int]:
         """Return how many lanes and records wait in the partitions of the same owner."""
@@ -331,7 +323,7 @@ class CaseReader:
         if (topic.id, group.id, cursor.owner) not in self._counts:
             waiting, offsets = {(group.id, cursor.owner)}, self._rows.expected(place, "offsets")
             for other, at in self._groups.get((place, None), ()):
-                if at.owner is not None and not all(at.is_passed(int(each)) for each in offsets):
+                if at.owner is not None and not all(int(each) in at.done for each in offsets):
                     waiting.add((other.id, at.owner))
             self._counts |= {(topic.id, *each): (0, 0) for each in waiting}
             self._counts |= waiting_counts(self._tx, topic, waiting)
