@@ -10,7 +10,7 @@ from penstock.clock import from_ms
 from .exit_codes import FAILED
 from .lake import LakePath
 from .options import ChosenStore, Decorator, json_option, store_options
-from .output import confirm, line, print_json, print_result, print_table
+from .output import confirm, line, print_json, print_result, print_rows
 
 if TYPE_CHECKING:
     from penstock.pipeline.lake.storage import Location
@@ -129,10 +129,7 @@ def show_history(path: "Location", tables: tuple[str, ...], limit: int, as_json:
     from penstock.pipeline.lake.tables import history
 
     found = history(path.absolute(), limit=limit, tables=tables)
-    if as_json:
-        print_json(found)
-    else:
-        print_table(_COMMIT_COLUMNS, map(_commit_row, found))
+    print_rows(found, _COMMIT_COLUMNS, map(_commit_row, found), as_json=as_json)
 
 
 def _commit_row(each: "TableCommit") -> tuple[object, ...]:

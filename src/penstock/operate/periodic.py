@@ -23,8 +23,6 @@ from . import audit
 from .doctor import DoctorFinding, PartState
 from .operation import PAGE_ROWS, Page, operation, page, place_after, storable
 
-_UPCOMING = 5
-
 
 class ScheduleState(StrEnum):
     """The state of a schedule."""
@@ -78,7 +76,7 @@ def show(store: Store, name: str, *, clock: Clock = SYSTEM) -> ScheduleShown:
 
 
 @operation
-def upcoming(store: Store, name: str, *, count: int = _UPCOMING, clock: Clock = SYSTEM) -> list[datetime]:
+def upcoming(store: Store, name: str, *, count: int = 5, clock: Clock = SYSTEM) -> list[datetime]:
     """Return the next ticks of a schedule, whether or not it is paused. Raises UnknownSchedule."""
     found = store.database.look(lambda tx: rows.read(tx, [storable(name)], own_ms(clock)))
     if not found:
