@@ -140,5 +140,5 @@ def test_names_in_operations_are_values(engine: StoreEngine) -> None:
         assert audit(database, action=attack, actor=attack).items == []
         for listing in (groups.groups, topics.topics, scheduled.scheduled, audit):
             refusal(InvalidPage, listing, database, after=attack)
-    place = urlsafe_b64encode(msgspec.json.encode([ATTACKS[0]])).decode()
+    place = urlsafe_b64encode(msgspec.msgpack.encode([ATTACKS[0]])).decode()
     assert groups.groups(database, after=place).items == []

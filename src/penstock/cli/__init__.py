@@ -113,7 +113,6 @@ def main(args: list[str] | None = None, *, defaults: Mapping[str, str | None] | 
 
 
 def _warn_of_misspelt() -> None:
-    """Warn of environment variables that look like misspelt settings."""
     if not any(name.startswith("PENSTOCK_") for name in os.environ):
         return
     from penstock.settings import misspelt

@@ -22,15 +22,13 @@ if TYPE_CHECKING:
     from penstock.gateway.rest.api import RestApi
     from penstock.pipeline.lake.storage import Location
 
-_DEFAULT = "127.0.0.1:8420"
-
 
 @click.command("console")
 @store_options
 @click.option(
     "--listen",
     type=ListenAddressType(),
-    default=_DEFAULT,
+    default="127.0.0.1:8420",
     show_default=True,
     help="Where; port 0 picks a free one. Other machines can connect only with TLS and an access file.",
 )

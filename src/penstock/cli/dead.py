@@ -15,7 +15,7 @@ from penstock.operate.dead_views import FallbackCompletion, completed_by_fallbac
 
 from .exit_codes import FAILED
 from .options import ChosenStore, json_option, past_option, store_command, store_options, with_options
-from .output import print_facts, print_json, print_page, value_document, whole
+from .output import print_facts, print_json, print_page, with_record
 from .units import name_value
 
 _COLUMNS = ("died", "group", "record", "key", "type", "failures", "holds", "reason", "id")
@@ -192,7 +192,5 @@ def _fallback_row(each: FallbackCompletion) -> tuple[object, ...]:
 
 
 def _shown(each: DeadRecord) -> dict[str, Any]:
-    """Return a letter and its record for JSON; values that are not JSON as base64."""
-    shown: dict[str, Any] = whole(each.letter) | {"timestamp": each.record.timestamp, "headers": each.record.headers}
-    shown |= value_document(each.record)
+    shown = with_record(each.letter, each.record)
     return shown if each.damage is None else shown | {"damage": each.damage}

@@ -4,7 +4,7 @@ import asyncio
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
 from threading import Event
 
@@ -54,10 +54,8 @@ def command(orders: int, folder: Path | None, lake: bool, broker: bool, serve: b
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as exc:
             raise click.UsageError(f"{folder} cannot be made ({exc.strerror}); name another --dir") from None
-        _run(folder / "shop.db", orders, lake=lake, broker=broker, serve=serve)
-        return
-    with tempfile.TemporaryDirectory(prefix="penstock-demo-") as temporary:
-        _run(Path(temporary) / "shop.db", orders, lake=lake, broker=broker, serve=serve)
+    with nullcontext(folder) if folder else tempfile.TemporaryDirectory(prefix="penstock-demo-") as home:
+        _run(Path(home) / "shop.db", orders, lake=lake, broker=broker, serve=serve)
 
 
 def _run(path: Path, orders: int, *, lake: bool, broker: bool, serve: bool) -> None:
@@ -114,8 +112,7 @@ def _deliver(shop: Shop) -> None:
     if POISON not in orders:
         _wait(lambda: shop.booked() >= orders)
         return
-    store = open_store(shop.outbox.url)
-    try:
+    with closing(open_store(shop.outbox.url)) as store:
         _wait(lambda: dead_letters(store, group="mailer").items)
         for each in dead_letters(store, group="mailer").items:
             click.echo(f"order {each.key} failed {each.failures} times and is a dead letter; the rest flows")
@@ -125,8 +122,6 @@ def _deliver(shop: Shop) -> None:
         shop.put_right(POISON)
         requeue(store, DeadSelection(group="mailer", key=POISON))
         _wait(lambda: shop.mailed().keys() >= orders and shop.booked() >= orders)
-    finally:
-        store.close()
 
 
 def _wait(condition: Callable[[], object]) -> None:
@@ -146,10 +141,7 @@ def _bar(name: str, total: int) -> Iterator[Callable[[int], None]]:
 
 
 def _read_by_kafka(shop: Shop) -> list[str] | None:
-    """Let a Kafka client read the topic; return the keys it read.
-
-    Without the extra, print the reason and return None: the shop works without it.
-    """
+    """Let a Kafka client read the topic; return the keys it read. Without the extra, print the reason."""
     try:
         import aiokafka  # noqa: F401 - the broker is started only if it can be read
     except ImportError:
@@ -194,10 +186,7 @@ async def _read(address: str, topic: str, group: str) -> list[str]:
 
 
 def _lake(shop: Shop, folder: Path) -> int | None:
-    """Write the events into tables with Spark, print the revenue per minute; return the tables' row count.
-
-    Without Spark or Java, print the reason and return None: the shop works without them.
-    """
+    """Write the events into tables with Spark; return the tables' row count. Without Spark, print the reason."""
     try:
         from .demo_lake import DemoLake
 
@@ -207,12 +196,10 @@ def _lake(shop: Shop, folder: Path) -> int | None:
         why = MissingExtra("the lake", "spark") if isinstance(exc, ImportError) else exc
         click.echo(f"the lake is left out: {why}")
         return None
-    try:
+    with closing(lake):
         rows = lake.fill()
         click.echo(f"  {rows} rows in {folder / 'events'}")
         minutes = lake.revenue()
-    finally:
-        lake.close()
     click.echo("revenue of each minute, by Spark, in windows of event time (the last ones are still open):")
     most = max((cents for _, cents in minutes), default=1)
     for minute, cents in minutes:

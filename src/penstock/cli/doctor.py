@@ -13,8 +13,9 @@ from penstock.operate.store_doctor import examine_store
 from penstock.outbox.bell import BellSettings
 
 from .options import attached
-from .output import print_json, print_table
+from .output import print_rows
 
+_PROSE = ("found", "enables", "to get it")
 _SIGNS = {
     PartState.OK: Text("ok", "green"),
     PartState.MISSING: Text("–", "dim"),
@@ -39,14 +40,11 @@ def command(url: str | None, as_json: bool) -> None:
     """
     folder, of_store = _of_store(url)
     findings = [*examine(folder), *of_store]
-    if as_json:
-        print_json(findings)
-    else:
-        rows = [
-            (one.part, _SIGNS[one.state], one.found, one.enables, "" if one.state is PartState.OK else one.remedy)
-            for one in findings
-        ]
-        print_table(("part", "state", "found", "enables", "to get it"), rows, prose=("found", "enables", "to get it"))
+    rows = [
+        (one.part, _SIGNS[one.state], one.found, one.enables, "" if one.state is PartState.OK else one.remedy)
+        for one in findings
+    ]
+    print_rows(findings, ("part", "state", *_PROSE), rows, as_json=as_json, prose=_PROSE)
     click.get_current_context().exit(0 if healthy(findings) else 1)
 
 

@@ -2,6 +2,7 @@
 
 from dataclasses import astuple
 from datetime import datetime
+from operator import attrgetter
 from typing import Any
 
 import click
@@ -10,7 +11,6 @@ from penstock.log.store import Store
 from penstock.membership.filters import wanted
 from penstock.operate import groups
 from penstock.operate.catch_up import PassedOverType, catch_up
-from penstock.operate.groups import GroupPartition
 from penstock.operate.kafka_cluster import KafkaCluster, is_kafka
 from penstock.operate.operation import Page
 from penstock.operate.progress import KIND, Group
@@ -23,6 +23,7 @@ from .units import topic_place
 _COLUMNS = ("group", "topics", "lag", "oldest unread", "waiting", "held", "dead", "members", "state")
 _TOPIC_COLUMNS = ("topic", "partitions", "lag", "oldest unread", "waiting", "held", "dead")
 _CURSOR_COLUMNS = ("topic", "partition", "offset", "end", "lag", "done above", "owner", "epoch", "crashes")
+_cursor_row = attrgetter("topic", "partition", "offset", "end", "lag", "passed", "owner", "epoch", "crashes")
 _PASSED_COLUMNS = ("passed over", "topic", "about", "first", "state")
 _MOVE_COLUMNS = ("partition", "from", "to", "again", "skipped")
 
@@ -115,15 +116,7 @@ def resume_group(name: str, store: Store, as_json: bool) -> None:
 @yes_option
 @json_option
 def reset_group(
-    name: str,
-    chosen: ChosenStore,
-    topic: str | None,
-    place: str,
-    partition: int | None,
-    drop_parked: bool,
-    dry_run: bool,
-    yes: bool,
-    as_json: bool,
+    name: str, chosen: ChosenStore, topic: str | None, place: str, dry_run: bool, yes: bool, as_json: bool, **given: Any
 ) -> None:
     """Move a group to another place in a topic: back, to receive records again, or forward, to skip some.
 
@@ -131,10 +124,9 @@ def reset_group(
     zone): the first record at or after it. Records that wait in lanes before the new place stay, unless
     dropped; dead letters stay, and are marked.
     """
-    to = topic_place(place, "--to")
-    if isinstance(to, int) and partition is None:
+    given["to"] = to = topic_place(place, "--to")
+    if isinstance(to, int) and given["partition"] is None:
         raise click.UsageError(f"offset {to} needs --partition")
-    given: dict[str, Any] = {"to": to, "partition": partition, "drop_parked": drop_parked}
     with chosen.opened() as store:
         given["topic"] = topic or _only_topic(store, name)
         if not (dry_run or yes):
@@ -204,13 +196,9 @@ def _say(name: str, changed: bool, as_json: bool, words: tuple[str, str]) -> Non
 
 
 def _print_moves(done: Reset) -> None:
-    rows = [
-        (each.partition, each.from_offset, each.to_offset, each.again, each.skipped)
-        for each in done.moves
-        if each.again or each.skipped or each.from_offset != each.to_offset
-    ]
-    if rows:
-        print_table(_MOVE_COLUMNS, rows)
+    moved = [each for each in done.moves if each.again or each.skipped or each.from_offset != each.to_offset]
+    if moved:
+        print_table(_MOVE_COLUMNS, map(astuple, moved))
 
 
 def _summary(done: Reset, *, dry_run: bool) -> str:
@@ -234,8 +222,3 @@ def _state(group: Group) -> str:
 def _row(each: Group) -> tuple[object, ...]:
     counts = each.waiting, each.held, each.dead, each.members
     return each.name, ", ".join(each.topics), each.lag, each.oldest_unread_at, *counts, _state(each)
-
-
-def _cursor_row(each: GroupPartition) -> tuple[object, ...]:
-    offsets = each.offset, each.end, each.lag, each.passed
-    return each.topic, each.partition, *offsets, each.owner, each.epoch, each.crashes

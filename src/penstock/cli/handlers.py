@@ -79,7 +79,6 @@ def _bounds(each: HandlerShown) -> str:
 
 
 def _rate(per_second: float) -> str:
-    """Return a rate in the smallest unit with at least one record."""
     for unit, seconds in (("s", 1), ("min", 60)):
         if per_second * seconds >= 1:
             return f"{per_second * seconds:.4g}/{unit}"

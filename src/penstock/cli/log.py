@@ -185,7 +185,6 @@ def _record(entry: Entry) -> dict[str, Any]:
 
 @contextmanager
 def _progress(total: int, verb: str, as_json: bool) -> Iterator[Callable[[int], None]]:
-    """Show a progress bar for long work on standard error, if that is a terminal."""
     if as_json or total < _LONG_BYTES or not sys.stderr.isatty():
         yield lambda size: None
         return

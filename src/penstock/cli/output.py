@@ -72,6 +72,16 @@ def print_page(
         print_table(columns, map(row, page.items), prose=prose, after=page.after)
 
 
+def print_rows(
+    document: Any, columns: Sequence[str], rows: Iterable[Sequence[object]], *, as_json: bool, prose: Sequence[str] = ()
+) -> None:
+    """Print a whole listing: as a JSON document for programs, or as a table."""
+    if as_json:
+        print_json(document)
+    else:
+        print_table(columns, rows, prose=prose)
+
+
 def print_facts(facts: Mapping[str, Any]) -> None:
     """Print facts, one per line."""
     width = max(_LABEL_WIDTH, 2 + max(map(len, facts)))
@@ -97,6 +107,12 @@ def value_document(record: Record) -> dict[str, Any]:
     if isinstance(value, bytes):
         return {"value": None, "data_base64": b64encode(value).decode()}
     return {"value": value}
+
+
+def with_record(of: Any, record: Record) -> dict[str, Any]:
+    """Return a dataclass together with its record for JSON; a value that is not JSON as base64."""
+    shown: dict[str, Any] = whole(of)
+    return shown | {"timestamp": record.timestamp, "headers": record.headers} | value_document(record)
 
 
 def line(value: Any) -> str:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .options import json_option
-from .output import print_json, print_table
+from .output import print_rows
 from .pipeline_options import (
     JobFlags,
     ReplayFlags,
@@ -74,11 +74,8 @@ def list_tables(path: "Location", as_json: bool) -> None:
     from penstock.pipeline.lake.tables import describe
 
     found = describe(path.absolute())
-    if as_json:
-        print_json(found)
-        return
     rows = [(each.name, f"{each.size.rows:,}", f"{each.size.files:,}", f"{each.size.bytes:,}") for each in found]
-    print_table(("table", "rows", "files", "bytes"), rows)
+    print_rows(found, ("table", "rows", "files", "bytes"), rows, as_json=as_json)
 
 
 @command.command("show")
@@ -89,9 +86,6 @@ def show(path: "Location", as_json: bool) -> None:
     from penstock.pipeline.lake.tables import describe
 
     found = describe(path.absolute())
-    if as_json:
-        print_json(found)
-        return
     rows = [
         (each.name, source.topic, partition, f"{end:,}")
         for each in found
@@ -99,7 +93,7 @@ def show(path: "Location", as_json: bool) -> None:
         for partition, end in sorted(source.ends.items())
         if end
     ]
-    print_table(("table", "topic", "partition", "up to"), rows)
+    print_rows(found, ("table", "topic", "partition", "up to"), rows, as_json=as_json)
 
 
 @command.command("replay")

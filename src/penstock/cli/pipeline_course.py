@@ -142,7 +142,6 @@ def check_format(job: Job) -> None:
 
 
 def _kept_at(flags: JobFlags) -> Path | None:
-    """Return the folder of the checkpoint, unless it is in the target folder."""
     inside, found = storage_of(flags.to).keeps_checkpoints, flags.checkpoint
     if inside and found is not None:
         raise click.UsageError("--checkpoint is for a lake in an object store: a folder keeps its own")
@@ -180,7 +179,6 @@ def _mode(flags: JobFlags, counts: tuple[int, ...]) -> Mode:
 
 @contextmanager
 def _serving(flags: JobFlags) -> Iterator[None]:
-    """Serve the metrics of this process while the block runs, if `--http` is given."""
     address = flags.http
     if address is None:
         yield

@@ -9,14 +9,16 @@ from penstock.clock import from_ms
 
 from .exit_codes import FAILED
 from .lake import LakePath
-from .options import Decorator, json_option, opened, prefix_option, schema_option, url_option
-from .output import confirm, line, print_json, print_result, print_table
+from .options import ChosenStore, Decorator, json_option, store_options
+from .output import confirm, line, print_json, print_result, print_rows
 
 if TYPE_CHECKING:
     from penstock.pipeline.lake.storage import Location
+    from penstock.pipeline.lake.tables import TableCommit
 
 path_argument: Decorator = click.argument("path", type=LakePath(file_okay=False, path_type=Path))
 _SAFE_HOURS = 24
+_COMMIT_COLUMNS = ("table", "version", "at (UTC)", "operation", "rows", "files added", "files removed")
 
 
 @click.command("optimize")
@@ -81,9 +83,7 @@ def vacuum_tables(path: "Location", hours: int, dry_run: bool, yes: bool, as_jso
 
 @click.command("erase")
 @path_argument
-@url_option
-@prefix_option
-@schema_option
+@store_options
 @click.option(
     "--older-than",
     "hours",
@@ -96,9 +96,7 @@ def vacuum_tables(path: "Location", hours: int, dry_run: bool, yes: bool, as_jso
 @click.option("--dry-run", is_flag=True, help="Erase nothing; show how many rows would be erased.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @json_option
-def erase_rows(
-    path: "Location", url: str, prefix: str, schema: str | None, hours: int, dry_run: bool, yes: bool, as_json: bool
-) -> None:
+def erase_rows(path: "Location", chosen: ChosenStore, hours: int, dry_run: bool, yes: bool, as_json: bool) -> None:
     """Erase from tables the records that `penstock erase` erased in the log, and all older table versions.
 
     The log must still hold the erased records: run it before retention removes them. Earlier versions of the
@@ -109,16 +107,15 @@ def erase_rows(
 
     if not dry_run and not yes:
         confirm(f"erase from {path} the records erased in the log, and all older versions of its tables?")
-    with opened(url, prefix, schema) as store:
+    with chosen.opened() as store:
         done = erase_in_tables(path.absolute(), store.log, older_than_hours=hours, dry_run=dry_run)
     if as_json:
         print_json(done)
     word = "would go" if dry_run else "erased"
     for each in [] if as_json else done:
-        if each.unplaced:
-            click.echo(f"{line(each.table)}: nothing is erased: {each.unplaced}", err=True)
-        else:
-            click.echo(f"{line(each.table)}: {each.rows:,} rows {word}, {each.files:,} files removed")
+        found = f"{each.rows:,} rows {word}, {each.files:,} files removed"
+        what = f"nothing is erased: {each.unplaced}" if each.unplaced else found
+        click.echo(f"{line(each.table)}: {what}", err=bool(each.unplaced))
     click.get_current_context().exit(FAILED if any(each.unplaced for each in done) else 0)
 
 
@@ -132,19 +129,10 @@ def show_history(path: "Location", tables: tuple[str, ...], limit: int, as_json:
     from penstock.pipeline.lake.tables import history
 
     found = history(path.absolute(), limit=limit, tables=tables)
-    if as_json:
-        print_json(found)
-        return
-    rows = [
-        (
-            each.table,
-            each.version,
-            f"{from_ms(each.at_ms):%Y-%m-%d %H:%M:%S}",
-            each.operation.lower(),
-            None if each.rows is None else f"{each.rows:,}",
-            f"{each.files_added:,}",
-            f"{each.files_removed:,}",
-        )
-        for each in found
-    ]
-    print_table(("table", "version", "at (UTC)", "operation", "rows", "files added", "files removed"), rows)
+    print_rows(found, _COMMIT_COLUMNS, map(_commit_row, found), as_json=as_json)
+
+
+def _commit_row(each: "TableCommit") -> tuple[object, ...]:
+    at, rows = f"{from_ms(each.at_ms):%Y-%m-%d %H:%M:%S}", None if each.rows is None else f"{each.rows:,}"
+    files = f"{each.files_added:,}", f"{each.files_removed:,}"
+    return each.table, each.version, at, each.operation.lower(), rows, *files

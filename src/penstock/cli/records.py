@@ -27,17 +27,13 @@ AppendLines = Callable[[list[Record]], object]
 _SHOWN_CHARACTERS = 200
 
 
-def _start(ctx: click.Context, param: click.Parameter, text: str | None) -> StartPlace | None:
-    return None if text is None else topic_place(text)
-
-
 @click.command("tail")
 @click.argument("topic")
 @store_options
 @click.option(
     "--from",
     "start",
-    callback=_start,
+    type=topic_place,
     metavar="earliest|latest|OFFSET|MOMENT|2h",
     help="Where to begin; default: latest, or earliest with --no-follow.",
 )

@@ -60,7 +60,6 @@ class _ReloadedWorker:
 
     @property
     def was_started(self) -> bool:
-        """Whether there has been a process."""
         return self._process is not None
 
     def restart(self, stopping: Event) -> None:
@@ -88,7 +87,6 @@ class _ReloadedWorker:
             self._process.terminate()
 
     def wait(self) -> int:
-        """Wait for the end of the process; return its exit code."""
         return 0 if self._process is None else max(0, self._process.wait())
 
 

@@ -1,6 +1,6 @@
 """The run of a replay: its range, the checks of its target, and Spark."""
 
-from dataclasses import asdict, astuple, dataclass, replace
+from dataclasses import asdict, replace
 from datetime import datetime
 from typing import Any
 
@@ -28,14 +28,6 @@ from .units import topic_place
 _LAKE = "lake"
 
 
-@dataclass(frozen=True, slots=True)
-class _ReplayedPiece:
-    partition: int
-    start: int
-    end: int
-    records: int
-
-
 def run_replay(target: str | None, found: Pipeline | None, flags: ReplayFlags) -> None:
     """Print the range of a replay, and run it unless it is a dry run."""
     if found is not None and found.target is None:
@@ -51,10 +43,10 @@ def run_replay(target: str | None, found: Pipeline | None, flags: ReplayFlags) -
     range_ = planned(job, first, last, words)
     replayed = Replayed(target or _LAKE, words, range_.to_json())
     batch = begun(job.to, replayed)
-    pieces = [_ReplayedPiece(*each, each.end - each.start) for each in batch.pieces()]
+    pieces = [each._asdict() | {"records": each.end - each.start} for each in batch.pieces()]
     if not flags.as_json:
         if pieces:
-            rows = [[f"{number:,}" for number in astuple(each)] for each in pieces]
+            rows = [[f"{number:,}" for number in each.values()] for each in pieces]
             print_table(("partition", "from", "to before", "records"), rows)
         click.echo(f"{batch.count():,} records of topic {job.topic} to replay")
     ended = None
@@ -81,7 +73,6 @@ def _run(declared: Pipeline | None, job: Job, batch: Range, master: str | None, 
 
 
 def _redirected(declared: Pipeline, flags: ReplayFlags) -> Pipeline:
-    """Return a declared pipeline with another target than the live one's."""
     topic = flags.to_topic
     if declared.folder is not None and table_path("sink", declared.folder) == flags.to:
         raise click.UsageError(f"{flags.to} is the folder of the live pipeline: name another with --to")

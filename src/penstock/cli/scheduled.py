@@ -1,5 +1,6 @@
 """`penstock scheduled`: lists, shows, cancels and runs now scheduled events."""
 
+from operator import attrgetter
 from typing import Any
 
 import click
@@ -7,14 +8,15 @@ import click
 from penstock.errors import UnknownScheduled
 from penstock.log.store import Store
 from penstock.operate import scheduled
-from penstock.operate.scheduled import ScheduledEvent, ScheduledRecord, ScheduledSelection
+from penstock.operate.scheduled import ScheduledSelection
 
 from .exit_codes import FAILED
 from .options import ChosenStore, json_option, store_command, store_options
-from .output import line, print_facts, print_json, print_page, print_result, value_document, whole
+from .output import line, print_facts, print_json, print_page, print_result, with_record
 from .units import moment
 
 _COLUMNS = ("due", "topic", "key", "owner", "type", "id")
+_row = attrgetter("due_at", "topic", "key", "owner", "type", "id")
 
 
 @click.group("scheduled")
@@ -39,8 +41,8 @@ def list_scheduled(store: Store, as_json: bool, limit: int, after: str | None, *
 @click.argument("id")
 def show_scheduled(id: str, store: Store, as_json: bool) -> None:
     """Show a scheduled event: headers and value."""
-    shown = _shown(scheduled.show(store, id))
-    (print_json if as_json else print_facts)(shown)
+    found = scheduled.show(store, id)
+    (print_json if as_json else print_facts)(with_record(found.event, found.record))
 
 
 @command.command("cancel")
@@ -80,13 +82,3 @@ def run_now(id: str, store: Store, as_json: bool) -> None:
     """Make a scheduled event due now."""
     scheduled.run_now(store, id)
     print_result({"id": id, "due": "now"}, f"event {line(id)} is due now", as_json=as_json)
-
-
-def _row(each: ScheduledEvent) -> tuple[object, ...]:
-    return each.due_at, each.topic, each.key, each.owner, each.type, each.id
-
-
-def _shown(each: ScheduledRecord) -> dict[str, Any]:
-    """Return an event for JSON; values that are not JSON as base64."""
-    shown: dict[str, Any] = whole(each.event) | {"timestamp": each.record.timestamp, "headers": each.record.headers}
-    return shown | value_document(each.record)

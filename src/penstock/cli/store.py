@@ -1,5 +1,6 @@
 """`penstock migrate`, `restored`, `retain`, `erase`, `drop` and `audit`: the tables of a store and their content."""
 
+from contextlib import closing
 from dataclasses import asdict
 from typing import Any
 
@@ -51,8 +52,7 @@ def migrate_command(chosen: ChosenStore, check: bool, was_restored: bool, as_sql
     if was_restored and (check or as_sql):
         raise click.UsageError("--check and --sql change nothing: omit --restored")
     store = open_store(chosen.url, chosen.names)
-    database = store.database
-    try:
+    with closing(store.database) as database:
         refuse_memory(chosen.url)
         if as_sql:
             click.echo("\n".join(step.script for step in pending(database)))
@@ -61,8 +61,6 @@ def migrate_command(chosen: ChosenStore, check: bool, was_restored: bool, as_sql
         else:
             applied = migrate(database)
             _report(applied, database, as_json, restored(store) if was_restored else None)
-    finally:
-        database.close()
 
 
 def _check(database: Database, as_json: bool) -> None:
@@ -80,11 +78,9 @@ def _check(database: Database, as_json: bool) -> None:
 
 
 def _report(applied: list[Migration], database: Database, as_json: bool, incarnation: int | None) -> None:
-    version = _version(database)
-    titles = [_title(step) for step in applied]
+    version, titles = _version(database), [_title(step) for step in applied]
     document: dict[str, Any] = {"applied": titles, "version": version}
-    lines = [f"applied: {each}" for each in titles]
-    lines.append(f"up to date: version {version}{_newer(version, database)}")
+    lines = [*(f"applied: {each}" for each in titles), f"up to date: version {version}{_newer(version, database)}"]
     if incarnation is not None:
         document |= {"incarnation": incarnation}
         lines.append(_RESTORED.format(incarnation))

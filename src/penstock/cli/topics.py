@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import astuple
-from datetime import timedelta
 from typing import Any
 
 import click
@@ -16,12 +15,19 @@ from penstock.operate.kafka_cluster import KafkaCluster, is_kafka
 from penstock.operate.operation import Page
 from penstock.operate.topics import UNLIMITED, TopicShown
 
-from .options import ChosenStore, json_option, page_options, store_command, store_options, yes_option
+from .options import ChosenStore, Decorator, json_option, page_options, store_command, store_options, yes_option
 from .output import confirm, moment, print_facts, print_json, print_page, print_result, print_table, whole
 from .units import count, duration, is_unlimited, size, size_text
 
 _COLUMNS = ("topic", "partitions", "records", "kept", "groups")
 _PARTITION_COLUMNS = ("partition", "start", "end", "records")
+
+
+def _limit_option(read: Callable[[str], Any], *names: str, help: str) -> Decorator:
+    def limit(text: str) -> Any:
+        return UNLIMITED if is_unlimited(text) else read(text)
+
+    return click.option(*names, type=limit, metavar="TEXT", help=help)
 
 
 @click.group("topics")
@@ -115,9 +121,9 @@ def grow_topic(name: str, store: Store, partitions: int, as_json: bool) -> None:
 @command.command("set")
 @click.argument("name")
 @store_options
-@click.option("--retention", help="Keep records this long: 30d, 12h, 0, or forever.")
-@click.option("--max-bytes", help="Keep at most this much of each partition: 10GB, 512MiB, or unlimited.")
-@click.option("--max-records", help="Keep at most this many records of each partition, or unlimited.")
+@_limit_option(duration, "--retention", "age", help="Keep records this long: 30d, 12h, 0, or forever.")
+@_limit_option(size, "--max-bytes", help="Keep at most this much of each partition: 10GB, 512MiB, or unlimited.")
+@_limit_option(count, "--max-records", help="Keep at most this many records of each partition, or unlimited.")
 @click.option("--default", is_flag=True, help="Keep what the settings specify.")
 @click.option(
     "--compact/--no-compact",
@@ -127,40 +133,26 @@ def grow_topic(name: str, store: Store, partitions: int, as_json: bool) -> None:
 @click.option("--tombstones", default="1d", show_default=True, help="With --compact: how long tombstones are kept.")
 @json_option
 def set_topic(
-    name: str,
-    chosen: ChosenStore,
-    retention: str | None,
-    max_bytes: str | None,
-    max_records: str | None,
-    default: bool,
-    compact: bool | None,
-    tombstones: str,
-    as_json: bool,
+    name: str, chosen: ChosenStore, default: bool, compact: bool | None, tombstones: str, as_json: bool, **limits: Any
 ) -> None:
     """Set the retention of a topic.
 
     Limits that are not given stay as they are. Records that a group has not read yet are never deleted; a
     retention of 0 keeps only those.
     """
-    if not default and compact is None and retention is max_bytes is max_records is None:
+    given = {limit: value for limit, value in limits.items() if value is not None}
+    if not default and compact is None and not given:
         raise click.UsageError("give --retention, --max-bytes, --max-records, --compact, or --default")
     tombstone_age = duration(tombstones)
-    age: timedelta | int | None = _or_unlimited(retention, duration, "--retention")
+    if compact and not default:
+        given.setdefault("age", UNLIMITED)
     with chosen.opened() as store:
         if compact is not None:
             topics.set_compaction(store, name, tombstone_age if compact else None)
-            age = UNLIMITED if compact and age is None and not default else age
-        if not default and age is None and max_bytes is max_records is None:
-            topic = topics.show(store, name)
+        if default or given:
+            topic = topics.set_retention(store, name, **given, default=default)
         else:
-            topic = topics.set_retention(
-                store,
-                name,
-                age=age,
-                max_bytes=_or_unlimited(max_bytes, size, "--max-bytes"),
-                max_records=_or_unlimited(max_records, count, "--max-records"),
-                default=default,
-            )
+            topic = topics.show(store, name)
     compacted = "" if compact is None else ", compacted" if compact else ", not compacted"
     print_result(whole(topic), f"topic {name} keeps: {_kept(topic)}{compacted}", as_json=as_json)
 
@@ -199,32 +191,17 @@ def delete_topic(name: str, store: Store, force: bool, yes: bool, as_json: bool)
     print_result({"topic": name, "records": gone}, f"topic {name} deleted, with {gone} records", as_json=as_json)
 
 
-def _or_unlimited(text: str | None, read: Callable[[str], Any], option: str) -> Any:
-    if text is None:
-        return None
-    if is_unlimited(text):
-        return UNLIMITED
-    try:
-        return read(text)
-    except click.BadParameter as exc:
-        raise click.BadParameter(exc.message, param_hint=option) from None
-
-
 def _kept(topic: TopicShown) -> str:
     """Return the retention of a topic in words, without the limits that come from the settings."""
-    parts = []
-    for value, text in (
-        (topic.retention_ms, _age_text),
+    limits: tuple[tuple[int | None, Callable[[int], str]], ...] = (
+        (topic.retention_ms, lambda ms: span_words(ms) if ms else "until every group has passed it"),
         (topic.retention_bytes, lambda most: f"{size_text(most)} a partition"),
         (topic.retention_records, lambda most: f"{most} records a partition"),
-    ):
-        if value is not None:
-            parts.append("unlimited" if value == UNLIMITED else text(value))
-    return ", ".join(parts) or "as in the settings"
-
-
-def _age_text(milliseconds: int) -> str:
-    return span_words(milliseconds) if milliseconds else "until every group has passed it"
+    )
+    given = [(limit, text) for limit, text in limits if limit is not None]
+    return (
+        ", ".join("unlimited" if limit == UNLIMITED else text(limit) for limit, text in given) or "as in the settings"
+    )
 
 
 def _lost(cleared: Cleared) -> str:

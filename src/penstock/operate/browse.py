@@ -5,18 +5,12 @@ A page's `after` holds the offset in every partition, so no record is shown twic
 bounded number of records, even if the filter matches none.
 """
 
-import binascii
-from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from heapq import heappop, heappush
 from typing import Final, Literal
 
-import msgspec
-
-from penstock.clock import to_ms
-from penstock.errors import InvalidPage
 from penstock.log.contract import LAST_OFFSET, Log, OffsetRange, Position, Topic, check_partition
 from penstock.log.entry import Entry, key_bytes, readable
 from penstock.log.sql.held_records import allowing_foreign
@@ -26,7 +20,8 @@ from penstock.model.limits import ERASED
 from penstock.model.partition import MURMUR3, partition_for
 from penstock.model.record import Record
 
-from .operation import check_limit, operation
+from .operation import check_limit, operation, page_mark, place_marked, wrong_mark
+from .tail import starts
 
 NEWEST: Final = "newest"
 OLDEST: Final = "oldest"
@@ -89,7 +84,7 @@ def browse(
     following = None
     if has_more or merged.is_cut:  # the next page goes on at the offset reached in each partition
         reached = [(number, each.high if is_back else each.low) for number, each in sorted(merged.places.items())]
-        following = urlsafe_b64encode(msgspec.msgpack.encode(reached)).decode().rstrip("=")
+        following = page_mark(reached)
     return Browsed(_with_values(log, found, entries), following, merged.scanned, merged.is_cut)
 
 
@@ -119,7 +114,6 @@ class _Merged:
                 return  # records merged without this partition would be out of order
 
     def pass_by(self, entry: Entry) -> None:
-        """Remove a record from its range."""
         number, low, high = self.places[entry.partition]
         kept = (low, entry.offset) if self._is_back else (entry.offset + 1, high)
         self.places[number] = OffsetRange(number, *kept)
@@ -188,32 +182,19 @@ def _places(
     log: Log, topic: Topic, start: BrowseStart, numbers: set[int] | None, after: str | None
 ) -> dict[int, OffsetRange]:
     bounds = {number: each for number, each in log.all_bounds(topic).items() if numbers is None or number in numbers}
-    places = {number: OffsetRange(number, *each) for number, each in bounds.items()}
-    if isinstance(start, datetime):
-        found = log.offsets_at(topic, to_ms(start), list(places.values()))
-        places = {n: OffsetRange(n, found.get(n, each.end), each.end) for n, each in bounds.items()}
-    elif isinstance(start, int):
-        places = {n: OffsetRange(n, max(start, each.start), each.end) for n, each in bounds.items()}
+    low = starts(log, topic, bounds, start)
+    places = {number: OffsetRange(number, low[number], each.end) for number, each in bounds.items()}
     return places if after is None else _taken_up(places, after, is_back=start == NEWEST)
 
 
 def _taken_up(places: dict[int, OffsetRange], after: str, *, is_back: bool) -> dict[int, OffsetRange]:
     """Return the ranges without the records of earlier pages; partitions added since are shown whole."""
-    reached = _decoded(after)
-    left = {}
+    marked = place_marked(after, list[tuple[int, int]])
+    if any(not 0 <= offset <= LAST_OFFSET or number < 0 for number, offset in marked):
+        raise wrong_mark(after)
+    reached, left = dict(marked), {}
     for number, low, high in places.values():
         at = reached.get(number, high if is_back else low)
         kept = (low, max(low, min(high, at))) if is_back else (min(high, max(low, at)), high)
         left[number] = OffsetRange(number, *kept)
     return left
-
-
-def _decoded(after: str) -> dict[int, int]:
-    try:
-        padded = after.encode("ascii") + b"=" * (-len(after) % 4)
-        reached = msgspec.msgpack.decode(urlsafe_b64decode(padded), type=list[tuple[int, int]])
-    except (ValueError, binascii.Error, msgspec.MsgspecError):
-        reached = [(-1, -1)]
-    if any(not 0 <= offset <= LAST_OFFSET or number < 0 for number, offset in reached):
-        raise InvalidPage("the place to go on from", after, "the `after` of a page of the same listing")
-    return dict(reached)

@@ -150,7 +150,6 @@ def _chosen(
 
 
 def _since(log: Log, topic: Topic, notes: list[Note], since_ms: int) -> list[Note]:
-    """Return the parts of some notes that were published from a moment on."""
     if not since_ms:
         return notes
     begins = log.offsets_at(topic, since_ms)

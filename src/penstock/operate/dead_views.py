@@ -146,7 +146,6 @@ def completed_by_fallback(
 
 
 def _entries(log: Log, rows: list[Row]) -> dict[Row, Entry]:
-    """Return the records of a page, by topic, partition and offset."""
     topics, found = {each.id: each for each in log.topics()}, dict[Row, Entry]()
     for topic_id, several in groupby(sorted({row[1:4] for row in rows}), key=lambda place: place[0]):
         places = [Position(partition, offset) for _, partition, offset in several]

@@ -17,9 +17,8 @@ from penstock.model.record import Record
 
 from .operation import operation, storable
 from .why import Answer, QuestionKind, why
-from .why.finder import STAGED_WALK, Finder, Logged, Missing, UnloggedEvent
+from .why.finder import Finder, Logged, Missing, UnloggedEvent
 
-_ALL = 1 << 62
 _NO_PLACE = -1
 _PlacedEntry = tuple["EventPlace", str, Entry, datetime | None]  # with its topic, and when it is due
 
@@ -67,7 +66,7 @@ def show_event(
         if isinstance(found, Missing):
             return None
         if isinstance(found, UnloggedEvent):
-            return _unlogged(tx, found, everything)
+            return _unlogged(tx, found, finder.staged_walk)
         return _logged(tx, log, found)
 
     found = store.database.look_once(look)
@@ -82,12 +81,11 @@ def show_event(
     return ShownEvent(place, topic, record, entry.owner, due_at, tuple(answers), damage)
 
 
-def _unlogged(tx: Transaction, event: UnloggedEvent, everything: bool) -> _PlacedEntry:
+def _unlogged(tx: Transaction, event: UnloggedEvent, walk: int) -> _PlacedEntry:
     if event.due_ms is not None:
         ((*_, owner, type, id, _, value, headers, timestamp_ms),) = tx.rows("operate", "scheduled_show", id=event.id)
         place, due_at = EventPlace.SCHEDULED, from_ms(event.due_ms)
     else:
-        walk = _ALL if everything else STAGED_WALK
         ((owner, type, id, value, headers, timestamp_ms),) = tx.rows("operate", "staged_show", id=event.id, walk=walk)
         place, due_at = EventPlace.STAGED, None
     content = id, key_bytes(event.key), type, value, headers, timestamp_ms, owner

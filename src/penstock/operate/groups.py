@@ -5,7 +5,7 @@ so, and take none until it is resumed. Its cursors stay, and retention still wai
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
@@ -250,7 +250,9 @@ def _on_topics(
 
 def _group(row: Row, topics: list[GroupTopic], members: list[str]) -> Group:
     name, _, _, paused_ms, version, kind = row[:6]
-    return group_on(topics, name, len(members), None if paused_ms is None else from_ms(paused_ms), version, kind)
+    paused_at = None if paused_ms is None else from_ms(paused_ms)
+    group = group_on(topics, name, kind)
+    return replace(group, members=len(members), paused_at=paused_at, filter_version=version)
 
 
 NOBODY = "nobody"  # the owner of a group that no member serves yet

@@ -136,7 +136,6 @@ def _unknown_types(handlers: Handlers) -> Iterator[CheckFinding]:
 
 
 def _elsewhere(module: str, others: Mapping[str, Handlers]) -> Iterator[CheckFinding]:
-    """Find handlers of this program that are registered with another outbox."""
     package = module.partition(".")[0]
     for name, registry in others.items():
         for each in (handler for one in registry.subscriptions() for handler in one.handlers):

@@ -134,7 +134,7 @@ def _step(here: _GroupHere, offset: int) -> KeyStep:
     letter = here.letters.get(offset)
     if letter is not None:
         return KeyStep(here.name, StepState.DEAD, letter.failures, from_ms(letter.died_ms), letter.reason)
-    if not here.cursor.is_passed(offset):
+    if offset not in here.cursor.done:
         return KeyStep(here.name, StepState.AHEAD)
     for lane in here.lanes:
         if lane.alone not in (None, offset) or lane.head is None or lane.last is None:

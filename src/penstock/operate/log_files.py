@@ -4,7 +4,7 @@ Works on the directory itself, whether its tables can be read or not; they only 
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -114,7 +114,7 @@ def verify(
 ) -> Verified:
     """Walk every batch of some partitions; calls `found` with each finding as it comes."""
     path = directory_of(url)
-    done = Verified()
+    done = Verified(partitions=len(folders))
     written = writer_pid(path) is not None
 
     def noted(findings: Iterator[Finding]) -> None:
@@ -128,7 +128,6 @@ def verify(
         walk = PartitionWalk(each.folder, written=written, progress=progress)
         noted(iter(walk))
         done.walked += walk.walked
-        done.partitions += 1
     return done
 
 
@@ -143,12 +142,10 @@ def repair_index(url: str, folders: list[LogFolder], *, progress: Advance = lamb
 
     Filters are removed, and rebuilt when they are needed. Raises WriterElsewhere, OSError.
     """
-    lock = WriterLock(directory_of(url))
-    try:
+    with ExitStack() as stack:
+        stack.callback(WriterLock(directory_of(url)).release)
         differing = [differs for each in folders for differs in _repaired(each.folder, progress)]
-        return len(differing), sum(differing)
-    finally:
-        lock.release()
+    return len(differing), sum(differing)
 
 
 def _repaired(folder: PartitionFolder, progress: Advance) -> Iterator[bool]:

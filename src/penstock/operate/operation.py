@@ -101,11 +101,22 @@ def check_limit(limit: int) -> int:
 
 def page(rows: Sequence[Row], limit: int, place: int, item: Callable[[Row], T]) -> Page[T]:
     """Return a page of rows, which begin with their place; a row beyond `limit` tells that there are more."""
-    more = len(rows) > limit
-    after = None
-    if more:
-        after = urlsafe_b64encode(msgspec.json.encode(rows[limit - 1][:place])).decode().rstrip("=")
+    after = page_mark(rows[limit - 1][:place]) if len(rows) > limit else None
     return Page([item(row) for row in rows[:limit]], after)
+
+
+def page_mark(place: Any) -> str:
+    """Return the `after` of a page that ends at a place."""
+    return urlsafe_b64encode(msgspec.msgpack.encode(place)).decode().rstrip("=")
+
+
+def place_marked(after: str, kind: Any) -> Any:
+    """Return the place, of a type, that a page's `after` names. Raises InvalidPage."""
+    try:
+        padded = after.encode("ascii") + b"=" * (-len(after) % 4)
+        return msgspec.msgpack.decode(urlsafe_b64decode(padded), type=kind)
+    except (ValueError, binascii.Error, msgspec.MsgspecError):
+        raise wrong_mark(after) from None
 
 
 def place_after(after: str | None, limit: int, *first: Any, least: int = 0) -> Row:
@@ -116,15 +127,10 @@ def place_after(after: str | None, limit: int, *first: Any, least: int = 0) -> R
     check_limit(limit)
     if after is None:
         return first
-    kinds = tuple(map(type, first))
-    try:
-        padded = after.encode("ascii") + b"=" * (-len(after) % 4)
-        place = msgspec.json.decode(urlsafe_b64decode(padded), type=tuple[kinds])  # type: ignore[valid-type]
-    except (ValueError, binascii.Error, msgspec.MsgspecError):
-        raise _refused(after) from None
+    place: Row = place_marked(after, tuple[tuple(map(type, first))])  # type: ignore[misc]
     if any(isinstance(each, int) and not least <= each <= LAST for each in place):
-        raise _refused(after)
-    return tuple(place)
+        raise wrong_mark(after)
+    return place
 
 
 def places_after(after: str | None, limit: int, first: dict[str, Any], *, least: int = 0) -> dict[str, Any]:
@@ -132,5 +138,6 @@ def places_after(after: str | None, limit: int, first: dict[str, Any], *, least:
     return dict(zip(first, place_after(after, limit, *first.values(), least=least), strict=True))
 
 
-def _refused(after: str) -> InvalidPage:
+def wrong_mark(after: str) -> InvalidPage:
+    """Return the error for an `after` that no page of the listing has."""
     return InvalidPage("the place to go on from", after, "the `after` of a page of the same listing")

@@ -23,8 +23,6 @@ from . import audit
 from .doctor import DoctorFinding, PartState
 from .operation import PAGE_ROWS, Page, operation, page, place_after, storable
 
-_UPCOMING = 5
-
 
 class ScheduleState(StrEnum):
     """The state of a schedule."""
@@ -78,7 +76,7 @@ def show(store: Store, name: str, *, clock: Clock = SYSTEM) -> ScheduleShown:
 
 
 @operation
-def upcoming(store: Store, name: str, *, count: int = _UPCOMING, clock: Clock = SYSTEM) -> list[datetime]:
+def upcoming(store: Store, name: str, *, count: int = 5, clock: Clock = SYSTEM) -> list[datetime]:
     """Return the next ticks of a schedule, whether or not it is paused. Raises UnknownSchedule."""
     found = store.database.look(lambda tx: rows.read(tx, [storable(name)], own_ms(clock)))
     if not found:
@@ -90,11 +88,9 @@ def upcoming(store: Store, name: str, *, count: int = _UPCOMING, clock: Clock = 
 @operation
 def pause(store: Store, name: str, *, clock: Clock = SYSTEM, actor: str | None = None) -> bool:
     """Pause a schedule; return whether it was ticking before. Waits for a tick in progress. Raises UnknownSchedule."""
-
-    def stop(tx: Transaction, _: ScheduleRow) -> int:
-        return tx.change("outbox", "periodic_pause", name=name)
-
-    return _change(store, name, clock, actor, "periodic pause", stop)
+    return _change(
+        store, name, clock, actor, "periodic pause", lambda tx, _: tx.change("outbox", "periodic_pause", name=name)
+    )
 
 
 @operation

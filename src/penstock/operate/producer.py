@@ -224,7 +224,6 @@ def _checked(records: Sequence[RecordWanted], limits: LimitsSettings, partition:
 
 
 def _check_bound(store: Store, topic: str, records: Sequence[RecordWanted], clock: Clock) -> None:
-    """Raise ValueTooLarge for a record beyond the topic's own bound."""
     if not store.bounds.are_known(clock.monotonic()):
         store.bounds.refresh(clock.monotonic())
     bound = store.bounds.of(topic)
@@ -238,7 +237,6 @@ def _check_bound(store: Store, topic: str, records: Sequence[RecordWanted], cloc
 
 
 def _contents(records: Sequence[RecordWanted], now_ms: int) -> list[Content]:
-    """Return the contents of records as bytes, each with an id and a time."""
     contents: list[Content] = []
     headers: RawHeaders = ()
     encoded: bytes | None = None

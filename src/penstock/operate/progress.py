@@ -51,9 +51,9 @@ class Group:
     waiting: int
     held: int
     dead: int
-    members: int
-    paused_at: datetime | None
-    filter_version: int
+    members: int = 0
+    paused_at: datetime | None = None
+    filter_version: int = 0
     kind: Literal["handler", "client", "pipeline"] = "handler"
 
 
@@ -74,14 +74,7 @@ class GroupShown:
     stopping_ids: tuple[str, ...] = ()
 
 
-def group_on(
-    topics: list[GroupTopic],
-    name: str,
-    members: int = 0,
-    paused_at: datetime | None = None,
-    version: int = 0,
-    kind: Literal["handler", "client", "pipeline"] = "handler",
-) -> Group:
+def group_on(topics: list[GroupTopic], name: str, kind: Literal["handler", "client", "pipeline"]) -> Group:
     """Return a group with the sums over its topics."""
     oldest = min((each.oldest_unread_at for each in topics if each.oldest_unread_at is not None), default=None)
     return Group(
@@ -92,9 +85,6 @@ def group_on(
         waiting=sum(each.waiting for each in topics),
         held=sum(each.held for each in topics),
         dead=sum(each.dead for each in topics),
-        members=members,
-        paused_at=paused_at,
-        filter_version=version,
         kind=kind,
     )
 
@@ -194,5 +184,5 @@ def as_groups(
     shown = {}
     for number, reader in enumerate(found):
         on = sorted(topics.get(number, []), key=lambda each: each.topic)
-        shown[reader.name] = group_on(on, reader.name, kind=KIND), on
+        shown[reader.name] = group_on(on, reader.name, KIND), on
     return shown

@@ -12,7 +12,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Literal
 from zlib import crc32
 
 from penstock.database.contract import Row
@@ -24,18 +24,10 @@ from penstock.log.store import Store
 from penstock.model.limits import ERASED
 
 from .operation import operation
-from .records import accounts, walk
+from .records import accounts, joined, walk
 
 _SHOWN = 10
 _IDS = 200_000  # ids of a partition remembered at a time, at most
-
-
-class Gap(NamedTuple):
-    """Missing offsets of a partition: from `start` to before `end`."""
-
-    partition: int
-    start: int
-    end: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +117,7 @@ def reconcile(
     return Reconciliation(topic, figures)
 
 
-def gaps(held: Iterable[tuple[int, int, int]], bounds: dict[int, Bounds]) -> list[Gap]:
+def gaps(held: Iterable[tuple[int, int, int]], bounds: dict[int, Bounds]) -> list[OffsetRange]:
     """Return the offsets within bounds that are not held."""
     runs: dict[int, list[tuple[int, int]]] = {}
     for partition, start, end in sorted(held):
@@ -134,10 +126,10 @@ def gaps(held: Iterable[tuple[int, int, int]], bounds: dict[int, Bounds]) -> lis
     for partition, (place, limit) in sorted(bounds.items()):
         for start, end in runs.get(partition, []):
             if place < min(start, limit):
-                found.append(Gap(partition, place, min(start, limit)))
+                found.append(OffsetRange(partition, place, min(start, limit)))
             place = max(place, end)
         if place < limit:
-            found.append(Gap(partition, place, limit))
+            found.append(OffsetRange(partition, place, limit))
     return found
 
 
@@ -152,7 +144,7 @@ class _Counted:
     records: int = 0
     of_type: int = 0
     doubled: int = 0
-    missing: list[Gap] = field(default_factory=list)
+    missing: list[OffsetRange] = field(default_factory=list)
     erased: dict[tuple[int, int], str] = field(default_factory=dict)
     void: set[tuple[int, int]] = field(default_factory=set)  # given, but without a record for readers
     names: Counter[tuple[str, bytes | None]] = field(default_factory=Counter)  # id and key
@@ -169,7 +161,7 @@ def _counted(log: Log, topic: Topic, bounds: dict[int, Bounds], *, names: bool, 
             bounds[number] = Bounds(start, end)
         absent = gaps(held, {number: bounds[number]})
         if absent:
-            voids = log.voids(topic, [OffsetRange(*each) for each in absent])
+            voids = log.voids(topic, absent)
             found.void |= {(number, offset) for _, low, high in voids for offset in range(low, high)}
             absent = gaps([*held, *voids], {number: bounds[number]})
         found.missing += absent
@@ -238,14 +230,8 @@ def _entries(log: Log, topic: Topic, number: int, bounds: Bounds) -> Iterator[En
             low = exc.until
 
 
-def _runs(places: Iterable[tuple[int, int]]) -> list[Gap]:
-    runs: list[Gap] = []
-    for partition, offset in sorted(places):
-        if runs and runs[-1].partition == partition and runs[-1].end == offset:
-            runs[-1] = runs[-1]._replace(end=offset + 1)
-        else:
-            runs.append(Gap(partition, offset, offset + 1))
-    return runs
+def _runs(places: Iterable[tuple[int, int]]) -> list[OffsetRange]:
+    return joined(OffsetRange(partition, offset, offset + 1) for partition, offset in places)
 
 
 def _delivered(
@@ -283,9 +269,9 @@ def _table(
     if table.rows != distinct:
         faults.append(f"{table.rows - distinct} rows are duplicates")
     ends = {partition: each.end for partition, each in bounds.items()}
-    beyond = [Gap(p, max(start, ends.get(p, start)), end) for p, start, end in table.held if end > ends.get(p, 0)]
+    beyond = [(p, max(start, ends.get(p, start)), end) for p, start, end in table.held if end > ends.get(p, 0)]
     faults += _ranges("is in the tables but not in the log", beyond)
-    faults += _ranges("differs from the log", [Gap(*each) for each in table.changed])
+    faults += _ranges("differs from the log", table.changed)
     gone: dict[int, list[int]] = {}
     for partition, offset in sorted(erased):
         gone.setdefault(partition, []).append(offset)
@@ -316,7 +302,6 @@ def _committed(store: Store, counted: _Counted, bounds: dict[int, Bounds], again
 
 
 def _staged(store: Store, topic: Topic) -> list[Figure]:
-    """Return a figure for events that are committed but not in the log yet, if any."""
     params = {"topic": topic.name, "topic_id": topic.id}
     ((count, *_),) = store.database.look(lambda tx: tx.rows("operate", "topic_counted", **params))
     if not count:
@@ -341,8 +326,8 @@ def _selected(database: Database, against: str) -> list[Row]:
             ) from exc
 
 
-def _ranges(what: str, found: list[Gap]) -> list[str]:
-    lines = [f"partition {gap.partition}, {gap.start} to before {gap.end}, {what}" for gap in found[:_SHOWN]]
+def _ranges(what: str, found: Sequence[tuple[int, int, int]]) -> list[str]:
+    lines = [f"partition {partition}, {low} to before {high}, {what}" for partition, low, high in found[:_SHOWN]]
     return lines + [f"and {len(found) - _SHOWN} more ranges"] * (len(found) > _SHOWN)
 
 

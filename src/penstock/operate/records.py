@@ -10,7 +10,7 @@ copied there first, as retention does; a dead letter has its own copy.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -42,6 +42,17 @@ def walk(log: Log, topic: Topic, partition: int, bounds: Bounds) -> Iterator[lis
         entries, cut = log.read_ranges(topic, [wanted], max_bytes=LAST_OFFSET, bare=True)
         yield list(entries)
         low = entries[-1].offset + 1 if cut else wanted.high  # only damage cuts the read: the next one meets it
+
+
+def joined(ranges: Iterable[OffsetRange]) -> list[OffsetRange]:
+    """Return ranges sorted, without empty ones, and with those that touch or overlap merged."""
+    found: list[OffsetRange] = []
+    for each in sorted(each for each in ranges if each.low < each.high):
+        if found and found[-1].partition == each.partition and each.low <= found[-1].high:
+            found[-1] = found[-1]._replace(high=max(found[-1].high, each.high))
+        else:
+            found.append(each)
+    return found
 
 
 def logged(

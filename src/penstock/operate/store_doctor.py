@@ -196,7 +196,6 @@ class _Examination:
         return DoctorFinding("Sequencing", PartState.OK, "no event waits", _EVENTS)
 
     def _members(self) -> Iterator[DoctorFinding]:
-        """Yield a finding for each member that is silent, is stopped, fails, or does not hear the bell."""
         enables = "the work that it owned"
         for text in self.members.lapsed():
             remedy = "check whether that process is paused or cut off from the database; if it is gone, do nothing"
@@ -232,7 +231,6 @@ class _Examination:
                     yield _waiting(f"Group {group.name}", reason, _RECORDS, f"penstock why {group.name}")
 
     def _topics(self) -> Iterator[DoctorFinding]:
-        """Yield a finding for each topic that has records but no reader."""
         for topic, count in unread_topics(self.tx, self.log).items():
             text = f"{counted(count, 'record is', 'records are')} in it and no group reads it"
             remedy = f"run a worker with a handler for topic={topic!r}; if the records are not needed: "

@@ -10,7 +10,7 @@ from heapq import merge
 from threading import Event
 
 from penstock.clock import to_ms
-from penstock.log.contract import LAST_OFFSET, Log, OffsetRange, Position, Topic, check_partition
+from penstock.log.contract import LAST_OFFSET, Bounds, Log, OffsetRange, Position, Topic, check_partition
 from penstock.log.entry import Entry, readable
 from penstock.log.store import Store
 from penstock.model.limits import ERASED
@@ -20,6 +20,16 @@ EARLIEST, LATEST = "earliest", "latest"
 StartPlace = str | int | datetime  # EARLIEST, LATEST, an offset of every partition, or a moment
 _READ_BYTES = 64 * 1024
 _LOOK_SECONDS = 0.3
+
+
+def starts(log: Log, topic: Topic, bounds: Mapping[int, Bounds], start: StartPlace) -> dict[int, int]:
+    """Return the offset in each of some partitions from which on to read, given their bounds."""
+    if isinstance(start, datetime):
+        found = log.offsets_at(topic, to_ms(start), [OffsetRange(number, *each) for number, each in bounds.items()])
+        return {number: found.get(number, each.end) for number, each in bounds.items()}
+    if isinstance(start, int):
+        return {number: min(max(start, each.start), each.end) for number, each in bounds.items()}
+    return {number: each.end if start == LATEST else each.start for number, each in bounds.items()}
 
 
 class StoreTail:
@@ -32,7 +42,7 @@ class StoreTail:
         found = self._log.topic(topic)
         if partition is not None:
             check_partition(found, partition)
-        self._next = self._start(found, start)
+        self._next = starts(self._log, found, self._log.all_bounds(found), start)
 
     @property
     def places(self) -> dict[int, int]:
@@ -54,16 +64,6 @@ class StoreTail:
     def wait(self) -> None:
         """Sleep for one poll interval."""
         Event().wait(_LOOK_SECONDS)
-
-    def _start(self, topic: Topic, start: StartPlace) -> dict[int, int]:
-        bounds = self._log.all_bounds(topic)
-        if isinstance(start, datetime):
-            ranges = [OffsetRange(number, *each) for number, each in bounds.items()]
-            found = self._log.offsets_at(topic, to_ms(start), ranges)
-            return {number: found.get(number, each.end) for number, each in bounds.items()}
-        if isinstance(start, int):
-            return {number: min(max(start, each.start), each.end) for number, each in bounds.items()}
-        return {number: each.end if start == LATEST else each.start for number, each in bounds.items()}
 
     def _ranges(self, topic: Topic) -> list[OffsetRange]:
         """Return the ranges still to be read; partitions added since are read from their start."""

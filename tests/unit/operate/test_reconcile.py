@@ -242,5 +242,5 @@ def test_an_unknown_topic_is_refused(shop: Shop) -> None:
 @given(st.sets(st.integers(0, 30)), st.integers(0, 30), st.integers(0, 30))
 def test_what_is_held_and_what_is_missing_make_the_whole(there: set[int], start: int, end: int) -> None:
     lost = gaps([(0, n, n + 1) for n in there], {0: Bounds(start, end)})
-    named = [n for gap in lost for n in range(gap.start, gap.end)]
+    named = [n for gap in lost for n in range(gap.low, gap.high)]
     assert named == [n for n in range(start, end) if n not in there]

@@ -23,6 +23,8 @@ from penstock.log.sql.held_records import allowing_foreign
 from penstock.log.topics import former_places
 from penstock.model.partition import MURMUR3, key_hash, partition_for, slot
 
+from ..records import joined
+
 WALK = 5_000  # records of a partition searched for an id or a key, by default
 STAGED_WALK = 200_000  # staged rows searched for an id or a key
 _ALL = 1 << 62
@@ -93,7 +95,7 @@ class Finder:
         self._tx, self._log, self._everything = tx, log, everything
         self.topics, self._topic = list(topics), topic
         self.walk = _ALL if everything else WALK
-        self._staged_walk = _ALL if everything else STAGED_WALK
+        self.staged_walk = _ALL if everything else STAGED_WALK
         self._bounds: dict[int, dict[int, Bounds]] = {}
         self._growths: dict[int, list[Growth]] = {}
         self._read: dict[tuple[int, int, str], tuple[list[OffsetRange], list[Logged]]] = {}
@@ -105,7 +107,7 @@ class Finder:
 
     def by_id(self, id: str, key: str | None) -> UnloggedEvent | Logged | Missing:
         """Return a record by its id; `key` tells its partition."""
-        params, walk = {"id": id, "topic": self._topic}, self._staged_walk
+        params, walk = {"id": id, "topic": self._topic}, self.staged_walk
         rows = self._tx.rows("operate", "scheduled_by_id", **params)
         rows = rows or self._tx.rows("operate", "staged_by_id", walk=walk, **params)
         if rows:
@@ -123,14 +125,14 @@ class Finder:
         """Yield the oldest staged and the next scheduled event of a key, on a topic or on all."""
         hashed = key_hash(_bytes(key))
         params = {"key_hash": hashed, "key": _bytes(key), "topic": topic}
-        walk = {"slot": slot(hashed), "walk": self._staged_walk}
+        walk = {"slot": slot(hashed), "walk": self.staged_walk}
         rows = self._tx.rows("operate", "staged_by_key", **walk, **params)
         rows += self._tx.rows("operate", "scheduled_by_key", **params)
         yield from map(_staged, rows)
 
     def waiting_count(self, key: str, topic: str | None) -> tuple[int, int]:
         """Return how many events of a key are staged, and how many scheduled, on a topic or on all."""
-        hashed, walk = key_hash(_bytes(key)), {"walk": self._staged_walk, "topic": topic}
+        hashed, walk = key_hash(_bytes(key)), {"walk": self.staged_walk, "topic": topic}
         rows = self._tx.rows("operate", "unlogged_of_key", key_hash=hashed, key=_bytes(key), slot=slot(hashed), **walk)
         return rows[0][0], rows[0][1]
 
@@ -138,9 +140,9 @@ class Finder:
         """Read the records of a key in ranges needed later, all at once."""
         if self._everything:  # ranges are unbounded, and each caller reads its own
             return
-        joined = _joined(ranges)
-        entries = self._log.find_key_in(topic, joined, _bytes(key))
-        self._read[topic.id, number, key] = joined, [_logged(topic, each) for each in entries]
+        apart = joined(ranges)
+        entries = self._log.find_key_in(topic, apart, _bytes(key))
+        self._read[topic.id, number, key] = apart, [_logged(topic, each) for each in entries]
 
     def of_key(self, topic: Topic, number: int, key: str, start: int, end: int) -> list[Logged]:
         """Return the records of a key between two offsets of a partition, in order."""
@@ -280,17 +282,6 @@ class Finder:
             if topic_id in by_id:
                 return Logged(by_id[topic_id], partition, offset, id, key_text(key), type, timestamp_ms)
         return None
-
-
-def _joined(ranges: Iterable[OffsetRange]) -> list[OffsetRange]:
-    """Return ranges of one partition with those that touch merged."""
-    joined: list[OffsetRange] = []
-    for each in sorted(each for each in ranges if each.low < each.high):
-        if joined and each.low <= joined[-1].high:
-            joined[-1] = joined[-1]._replace(high=max(joined[-1].high, each.high))
-        else:
-            joined.append(each)
-    return joined
 
 
 def partition_of(topic: Topic, key: str) -> int:

@@ -53,12 +53,12 @@ class PartitionCase:
     @property
     def behind(self) -> int:
         """How many records of the log the group has not passed."""
-        return self.cursor.open_before(self.bounds.end) - self.lost
+        return self.cursor.done.open_below(self.bounds.end) - self.lost
 
     @property
     def lost(self) -> int:
         """How many records retention deleted before the group passed them."""
-        return self.cursor.open_before(self.bounds.start)
+        return self.cursor.done.open_below(self.bounds.start)
 
     @property
     def has_work(self) -> bool:
@@ -132,7 +132,7 @@ class GroupReasons:
         empty = Bounds(0, 0)
         passed = {number: max(cursor.offset, held_in.get(number, empty).start) for number, cursor in cursors.items()}
         for number, cursor in cursors.items():
-            served, _ = self._reader.served(group, topic, number, cursor)
+            served = self._reader.served(group, topic, number, cursor)
             kept = held_in.get(number, empty)
             held, resting, next_due_ms, due, moved, whole = lanes.get(number, (0, 0, None, 0, 0, 0))
             former = former_places(growths, number)

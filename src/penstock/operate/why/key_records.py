@@ -79,7 +79,7 @@ def unsettled(
         lanes = reader.lanes(group, topic, number, own)
         letters = reader.letters(group, topic, number, lane=own, key=key)
         logged = finder.of_key(topic, number, key, low, high)
-        unread = [each for each in logged if not cursor.is_passed(each.offset)]
+        unread = [each for each in logged if each.offset not in cursor.done]
         found.append((_first(own, lanes, letters, unread), lanes, letters, unread))
     held = finder.at(topic, [Position(number, offset) for offset, *_ in found if offset is not None])
     place, result = f"{topic.name}/{number}", []

@@ -12,6 +12,7 @@ from penstock.membership.member import MemberState
 from penstock.membership.process import Process, lease_clocks
 from penstock.membership.serving import SILENT, Domain, MemberStatus, Present, decode_serves, decode_status
 
+from ..members import living_rows
 from .answer import lasting
 
 
@@ -65,13 +66,10 @@ class Members:
     """The members that may be working, and those that were until recently."""
 
     def __init__(self, tx: Transaction, clock: Clock) -> None:
-        clocks = lease_clocks(clock)
-        rows = tx.rows("membership", "member_serving", **clocks)
-        alive = [row for row in rows if not Process(*row[1:4]).is_surely_dead()]
-        self._present = {row[0]: Present(row[0], row[4], decode_serves(row[5])) for row in alive}
+        self._present = {row[0]: Present(row[0], row[4], decode_serves(row[5])) for row in living_rows(tx, clock)}
         self._seen = {
             row[0]: SeenMember(row[0], Process(*row[1:4]), row[4], row[6], decode_status(row[7]))
-            for row in tx.rows("membership", "member_statuses", **clocks)
+            for row in tx.rows("membership", "member_statuses", **lease_clocks(clock))
         }
 
     def living(self) -> Iterator[SeenMember]:

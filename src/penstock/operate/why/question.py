@@ -48,8 +48,7 @@ def why(
     opened = open_transactions(store)
 
     def look(tx: Transaction) -> list[Answer]:
-        log = store.log_in(tx)
-        question = _Question(tx, log, subject, group, topic, everything, seen, clock, opened)
+        question = _Question(tx, store.log_in(tx), subject, group, topic, everything, seen, clock, opened)
         return question.answers(kind, key)
 
     return store.database.look_once(look)
@@ -84,12 +83,11 @@ class _Question:
         self._group_reasons = GroupReasons(tx, log, self._reader, self._members, opened, self._now_ms)
 
     def answers(self, kind: QuestionKind | None, key: str | None) -> list[Answer]:
-        """Return the answers for a subject of any kind."""
         text = storable(self._subject)
         if kind is QuestionKind.ID:
             return self._of_id(self._by_id(text, key))
         if kind is QuestionKind.KEY:
-            return self._of_key() or self._of_nothing(QuestionKind.KEY)
+            return self._of_key() or self._of_nothing()
         if kind is QuestionKind.GROUP:
             group = self._group_named(text)
             return self._of_group(group) or self._of_group(self._found(self._subject))
@@ -101,7 +99,7 @@ class _Question:
         if answers:
             return answers
         found = found or self._by_id(text, key)
-        return self._of_id(found) if is_id or not isinstance(found, Missing) else self._of_nothing(QuestionKind.KEY)
+        return self._of_id(found) if is_id or not isinstance(found, Missing) else self._of_nothing()
 
     def _by_id(self, id: str, key: str | None) -> UnloggedEvent | Logged | Missing:
         found = self._finder.by_id(id, key)
@@ -110,13 +108,7 @@ class _Question:
         return found
 
     def _answer(
-        self,
-        kind: QuestionKind,
-        reason: Reason,
-        group: str | None,
-        id: str | None,
-        place: str | None,
-        unsettled: int = 0,
+        self, kind: QuestionKind, reason: Reason, group: str | None, id: str | None, place: str | None, count: int = 0
     ) -> Answer:
         return Answer(
             subject=self._subject,
@@ -130,7 +122,7 @@ class _Question:
             also=tuple(f"{each}." for each in reason.also),
             id=id,
             place=place,
-            unsettled=unsettled,
+            unsettled=count,
         )
 
     # -- a record
@@ -216,12 +208,12 @@ class _Question:
             self._reader.look_ahead([] if last is None else [last])
             for (group, _), (at, left) in zip(groups, found, strict=True):
                 if left[0].first is not None or last is not None:
-                    answers.append(self._key_in(kind, group, at, left, last))
+                    answers.append(self._key_in(group, at, left, last))
             if last is not None and not groups:
                 answers.append(self._unread(kind, topic, last))
             beside += [] if last is None else self._of_readers(kind, last)
         answers.sort(key=lambda each: not (each.code.waits or each.code is Code.HELD))
-        return answers + beside + [each for topic in self._waits_on for each in self._unlogged_on(kind, topic)]
+        return answers + beside + [each for topic in self._waits_on for each in self._unlogged_on(topic)]
 
     def _unsettled(
         self, groups: Sequence[tuple[StoredGroup, Cursor]], topic: Topic
@@ -251,15 +243,10 @@ class _Question:
         return [(some[0][1], [each for _, _, each in some]) for some in ranked]
 
     def _key_in(
-        self,
-        kind: QuestionKind,
-        group: StoredGroup,
-        cursor: Cursor,
-        unsettled: list[UnsettledRecords],
-        last: Logged | None,
+        self, group: StoredGroup, cursor: Cursor, unsettled: list[UnsettledRecords], last: Logged | None
     ) -> Answer:
         found, *later = unsettled
-        record = found.first or last
+        kind, record = QuestionKind.KEY, found.first or last
         assert record is not None
         if found.first is None and record.partition != partition_of(record.topic, self._subject):
             here = self._reader.groups(record.topic, record.partition, group.id)
@@ -277,31 +264,29 @@ class _Question:
         writers = self._opened.long_writers()
         if reason.code is Code.DELIVERED and writers:
             reason = replace(reason, also=(*reason.also, unseen(writers)))
-        return self._answer(
-            kind, reason, group.name, record.id or None, record.place, sum(each.count for each in unsettled)
-        )
+        count = sum(each.count for each in unsettled)
+        return self._answer(kind, reason, group.name, record.id or None, record.place, count)
 
-    def _unlogged_on(self, kind: QuestionKind, topic: str | None) -> list[Answer]:
-        """Return answers for the key's staged and scheduled events."""
+    def _unlogged_on(self, topic: str | None) -> list[Answer]:
         staged, scheduled = self._finder.waiting_count(self._subject, topic)
         answers = []
         for event in self._finder.waiting(self._subject, topic):
             if not self._seen(event.topic):
                 continue
             count, state = (staged, "staged") if event.due_ms is None else (scheduled, "scheduled")
-            answer = self._staged(kind, event)
+            answer = self._staged(QuestionKind.KEY, event)
             if count > 1:
                 more = counted(count - 1, "more event of the key is", "more events of the key are")
                 answer = replace(answer, also=(f"{more} {state} after it.", *answer.also))
             answers.append(replace(answer, unsettled=count))
         return answers
 
-    def _of_nothing(self, kind: QuestionKind) -> list[Answer]:
+    def _of_nothing(self) -> list[Answer]:
         cut = any(self._finder.is_cut(topic, self._subject) for topic in self._finder.topics)
         gone = any(self._finder.is_gone(topic, self._subject) for topic in self._finder.topics)
         missing = Missing(cut, gone, self._finder.is_trimmed())
-        reason = explain_missing(self._subject, kind, missing, self._opened.writers)
-        return [self._answer(kind, reason, None, None, None)]
+        reason = explain_missing(self._subject, QuestionKind.KEY, missing, self._opened.writers)
+        return [self._answer(QuestionKind.KEY, reason, None, None, None)]
 
     # -- a group
 
@@ -324,11 +309,8 @@ class _Question:
             unseen_reason = Reason(Code.NO_HANDLER, f"group {group.name} reads no topic that you may see")
             return [self._answer(kind, unseen_reason, group.name, None, None)]
         where = "any topic" if self._topic is None else f"topic {self._topic}"
-        nothing = Reason(
-            Code.NO_HANDLER,
-            f"group {group.name} does not read {where} yet: no worker with its handlers has run",
-            commands=(say.WORKER,),
-        )
+        text = f"group {group.name} does not read {where} yet: no worker with its handlers has run"
+        nothing = Reason(Code.NO_HANDLER, text, commands=(say.WORKER,))
         return answers or [self._answer(kind, nothing, group.name, None, None)]
 
     def _of_reader(self) -> list[Answer]:

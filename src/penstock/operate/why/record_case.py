@@ -39,7 +39,7 @@ class StoredGroup:
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """A group's cursor in a partition."""
+    """A group's cursor in a partition. `done`: the offsets that delivery has passed; others are still to be read."""
 
     done: DoneSet
     owner: str | None
@@ -49,14 +49,6 @@ class Cursor:
     def offset(self) -> int:
         """The first offset that it has not passed."""
         return self.done.base
-
-    def is_passed(self, offset: int) -> bool:
-        """Return whether delivery has passed an offset; otherwise it is still to be read from the log."""
-        return offset in self.done
-
-    def open_before(self, offset: int) -> int:
-        """Return how many offsets before one are not passed."""
-        return self.done.open_below(offset)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +138,6 @@ class RecordCase:
     cursor: Cursor
     record: Logged
     served: Served
-    member: str | None
     entry: bool
     lane: Lane | None
     letter: Letter | None
@@ -164,7 +155,7 @@ class RecordCase:
     @property
     def passed(self) -> bool:
         """Whether the group has passed it and will not come back to it."""
-        return not self.entry and self.cursor.is_passed(self.record.offset)
+        return not self.entry and self.record.offset in self.cursor.done
 
 
 class CaseReader:
@@ -210,8 +201,8 @@ class CaseReader:
         letters = self.letters(group, record.topic, record.partition, lane=own, offset=record.offset)
         letter = next((each for each in letters if each.offset == record.offset), None)
         holder = next((each for each in letters if each.holding), None)
-        served, member = self.served(group, record.topic, record.partition, cursor)
-        passed = cursor.is_passed(record.offset)
+        served = self.served(group, record.topic, record.partition, cursor)
+        passed = record.offset in cursor.done
         waits, ended = entry is None and not passed, entry is None and passed and letter is None
         lanes_count, entries_count = self._waiting(group, record, cursor, served) if waits else (0, 0)
         return RecordCase(
@@ -219,7 +210,6 @@ class CaseReader:
             cursor,
             record,
             served,
-            member,
             entry is not None,
             lane,
             letter,
@@ -235,11 +225,10 @@ class CaseReader:
             self._rival(group, record),
         )
 
-    def served(self, group: StoredGroup, topic: Topic, number: int, cursor: Cursor) -> tuple[Served, str | None]:
-        """Return the service of a partition, and the owner's name."""
+    def served(self, group: StoredGroup, topic: Topic, number: int, cursor: Cursor) -> Served:
+        """Return the service of a partition."""
         domain = Domain(group.id, topic.id)
-        served = self._members.of_partition(domain, number, cursor.owner, group.filters, group.name)
-        return served, served.name if served.member is not None else None
+        return self._members.of_partition(domain, number, cursor.owner, group.filters, group.name)
 
     def lanes(self, group: StoredGroup, topic: Topic, number: int, own: LaneId) -> list[Lane]:
         """Return the lane of a key, and the lanes of its records that are retried alone."""
@@ -290,7 +279,6 @@ class CaseReader:
         yield from self._history.doubts(group.name, record)
 
     def _note(self, group: StoredGroup, record: Logged) -> Note | None:
-        """Return the note on a record that the group passed without handing it out."""
         place = TopicPart(record.topic.id, record.partition)
         rows = self._rows.at("notes_of_type", place, group.id, "types", record.type)
         return next((note for row in rows if (note := Note(*row)).has(record.offset)), None)
@@ -307,7 +295,7 @@ class CaseReader:
             for _, cursor in self.groups(topic, number, group.id):
                 lanes = [each for id in {own: 0, WHOLE: 0} for each in self.lanes(group, topic, number, id)]
                 lane = next((each for each in lanes if each.id in (own, WHOLE)), None)
-                count = cursor.open_before(end) if kept < end else 0
+                count = cursor.done.open_below(end) if kept < end else 0
                 if count or lane is not None:
                     letters = self.letters(group, topic, number, lane=own if lane is None else lane.id)
                     holder = next((each for each in letters if each.holding), None)
@@ -315,19 +303,17 @@ class CaseReader:
         return found
 
     def _rival(self, group: StoredGroup, record: Logged) -> tuple[str, Filter] | None:
-        """Return a member that has a handler for a record though the group has none, and its filter."""
         if wanted(group.filters[:1], record.topic.name, record.type) is not False:
             return None
         others = self._members.wanting(group.id, record.topic.name, record.type)
         return (others[0].name, self._members.filter(others[0].id, group.id)) if others else None
 
     def _earlier(self, record: Logged, cursor: Cursor) -> int | None:
-        """Return the first record of the same key that the group has not passed, before this one."""
         if record.key is None or cursor.offset >= record.offset:
             return None
         start = max(cursor.offset, record.offset - self._finder.walk)
         same = self._finder.before(record, start)
-        return next((each.offset for each in same if not cursor.is_passed(each.offset)), None)
+        return next((each.offset for each in same if each.offset not in cursor.done), None)
 
     def _waiting(self, group: StoredGroup, record: Logged, cursor: Cursor, served: Served) -> tuple[int, int]:
         """Return how many lanes and records wait in the partitions of the same owner."""
@@ -337,7 +323,7 @@ class CaseReader:
         if (topic.id, group.id, cursor.owner) not in self._counts:
             waiting, offsets = {(group.id, cursor.owner)}, self._rows.expected(place, "offsets")
             for other, at in self._groups.get((place, None), ()):
-                if at.owner is not None and not all(at.is_passed(int(each)) for each in offsets):
+                if at.owner is not None and not all(int(each) in at.done for each in offsets):
                     waiting.add((other.id, at.owner))
             self._counts |= {(topic.id, *each): (0, 0) for each in waiting}
             self._counts |= waiting_counts(self._tx, topic, waiting)

@@ -57,11 +57,11 @@ def hindrances(group: StoredGroup, served: Served, where: str, now_ms: int) -> l
     """Return the obstacles to a group's work on a partition, the most lasting first."""
     found, worker = [], (say.WORKER,)
     if group.paused_ms is not None:
-        text, commands = (
+        text, resume = (
             f"the group was paused {ago(group.paused_ms, now_ms)}",
-            (f"penstock groups resume {quote(group.name)}",),
+            f"penstock groups resume {quote(group.name)}",
         )
-        found.append(Reason(Code.PAUSED, text, since_ms=group.paused_ms, commands=commands))
+        found.append(Reason(Code.PAUSED, text, since_ms=group.paused_ms, commands=(resume,)))
     match served.service:
         case Service.NONE:
             seen = f"; the group last had one {ago(group.seen_ms, now_ms)}" if group.seen_ms else ""
@@ -207,7 +207,7 @@ def _flowing(case: RecordCase, kind: QuestionKind, who: str, now_ms: int) -> Rea
     if trial.goes_by_few:
         by_few = say.by_few(record.topic.name, record.partition, trial)
         return Reason(Code.CAREFUL, f"{waits}: {by_few}; {say.before(case)}")
-    by = f"{case.member} works on it" if case.member else "a member is about to take it"
+    by = f"{case.served.name} works on it" if case.served.member else "a member is about to take it"
     if lane is not None and lane.head is not None and lane.head != record.offset:
         state = say.again(lane, now_ms, hindered=False)
         return Reason(Code.BEHIND, f"{waits} behind {_head(record, lane)}, which {state}")

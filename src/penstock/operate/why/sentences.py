@@ -103,7 +103,7 @@ def in_call(call: CallStatus, now_ms: int, what: str) -> str:
 
 def before(case: RecordCase) -> str:
     """Say how many records come before one."""
-    count = case.cursor.open_before(case.record.offset)
+    count = case.cursor.done.open_below(case.record.offset)
     where = f"{case.record.topic.name}/{case.record.partition}"
     if not count:
         return f"no record comes before it in {where}"
