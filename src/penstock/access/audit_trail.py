@@ -249,7 +249,6 @@ class AuditTrail:
             self._ended.wait(_GATHER_SECONDS)
 
     def _tell_refusals(self, now: float) -> None:
-        """Write how often the refusals of a minute ago were repeated."""
         for principal, right, resource, reason, count in self._refusals.due(now):
             said = {} if resource == REST else {"reason": reason}
             line = {"action": right, "resource": resource, "outcome": "refused", "count": count}

@@ -110,8 +110,7 @@ class CertificateNames(NamedTuple):
             subject = certificate.get("subject", ())
             names = [value for part in subject for key, value in part if key == "commonName"]
         else:
-            sans = certificate.get("subjectAltName", ())
-            names = [value for key, value in sans if key == _SANS[self.field]]
+            names = [value for key, value in certificate.get("subjectAltName", ()) if key == _SANS[self.field]]
         if len(names) != 1:
             raise Unauthenticated(f"the certificate has {len(names)} names in the field {self.field}, not one")
         name = check_name(self.prefix + names[0])
@@ -148,11 +147,10 @@ def certificate_of(pem: bytes) -> Mapping[str, Any]:
     sans = [("DNS", each) for each in found.get_values_for_type(x509.DNSName)]
     sans += [("URI", each) for each in found.get_values_for_type(x509.UniformResourceIdentifier)]
     sans += [("email", each) for each in found.get_values_for_type(x509.RFC822Name)]
-    ends = read.not_valid_after_utc.strftime("%b %d %H:%M:%S %Y GMT")
     return {
         "subject": tuple((("commonName", str(each)),) for each in names),
         "issuer": tuple(((each.rfc4514_attribute_name, each.value),) for each in read.issuer),
         "serialNumber": f"{read.serial_number:X}",
         "subjectAltName": tuple(sans),
-        "notAfter": ends,
+        "notAfter": read.not_valid_after_utc.strftime("%b %d %H:%M:%S %Y GMT"),
     }

@@ -218,8 +218,7 @@ class Logins:
     def _digest(self, method: str, peer: Peer, name: str, shown: str) -> bytes:
         if name:  # a success at one address must not help another address to guess the secret
             shown = f"{peer.address}\0{shown}"
-        whole = f"{method}\0{peer.door}\0{shown}".encode("utf-8", "surrogatepass")
-        return hmac.digest(self._key, whole, "sha256")
+        return hmac.digest(self._key, f"{method}\0{peer.door}\0{shown}".encode("utf-8", "surrogatepass"), "sha256")
 
     def _check_failures(self, method: str, peer: Peer, name: str) -> None:
         """Refuse a name that has to wait; this is not another failure. Raises Unauthenticated."""
@@ -241,8 +240,7 @@ class Logins:
             self._failures.failed(peer.address, name)
         metrics.AUTHENTICATIONS.add(door=peer.door, method=method, outcome="failed")
         if self.trail is not None:
-            known = name if name in self._force.policy.users else ""
-            self.trail.failed(peer, method, known, str(error))
+            self.trail.failed(peer, method, name if name in self._force.policy.users else "", str(error))
         return error
 
     def _now(self) -> float:

@@ -314,8 +314,8 @@ class Broker(ListeningPort):
             raise
         except (Error, Refused) as exc:
             self._fail(slot, exc)
-            return
-        self._fill(slot, message)
+        else:
+            self._fill(slot, message)
 
     def _fail(self, slot: Slot, error: Error | Refused) -> None:
         """Reply with an error if the answer has a field for one; else end the connection."""
@@ -456,12 +456,10 @@ class Broker(ListeningPort):
 
 def _quota(bytes_per_second: int, clock: Clock) -> RateLimiter:
     """Return the limit of each client id; 0 is none."""
-    limits = (RateLimit("*", "*", bytes_per_second),) if bytes_per_second else ()
-    return RateLimiter(limits, clock)
+    return RateLimiter((RateLimit("*", "*", bytes_per_second),) if bytes_per_second else (), clock)
 
 
 def _is_long(answer: Message) -> bool:
-    """Return whether any list of an answer has many elements."""
     left, unseen = _LONG_ANSWER, [answer]
     while unseen and left > 0:
         for value in unseen.pop().values():

@@ -122,10 +122,6 @@ class GroupAdmin:
         await self._broker.run(partial(self._broker.administration.delete_group, name))
 
 
-if TYPE_CHECKING:
-    from .broker import Broker
-
-
 class GroupOffsets:
     """Answers requests to commit and fetch offsets. Lives in the loop's thread."""
 
@@ -178,12 +174,10 @@ class GroupOffsets:
         return commits, numbers
 
     def _check_member(self, held: HeldGroup, body: Message) -> None:
-        """Raise Refused unless the client belongs to the group, or the group has no members."""
-        group, id = held.group, body["member_id"]
-        generation = body["generation_id_or_member_epoch"]
+        group, generation = held.group, body["generation_id_or_member_epoch"]
         if generation < 0 and group.state is GroupState.EMPTY:
             return
-        member = checked(group, id, body["group_instance_id"], generation)
+        member = checked(group, body["member_id"], body["group_instance_id"], generation)
         if group.state is GroupState.COMPLETING:
             raise Refused(E.REBALANCE_IN_PROGRESS)
         member.deadline = self._broker.clock.monotonic() + member.session_ms / 1000
@@ -199,8 +193,7 @@ class GroupOffsets:
 
     async def fetch(self, call: ClientCall) -> Reply:
         """Return the offsets of groups."""
-        body = call.body
-        stable = body["require_stable"]
+        body, stable = call.body, call.body["require_stable"]
         if call.version < _FIRST_WITH_GROUPS:
             return await self._fetch(call, body["group_id"], body["topics"], stable)
         groups = []
@@ -213,8 +206,7 @@ class GroupOffsets:
         try:
             self._groups.check(call, name, AccessRight.DESCRIBE)
             known, open_places = await self._broker.run(partial(self._groups.store.committed, name))
-            unstable = open_places if stable else set()
-            return {"topics": await self._places(call, wanted, known, unstable)}
+            return {"topics": await self._places(call, wanted, known, open_places if stable else set())}
         except (Error, Refused) as exc:
             number = number_of(exc, OFFSET_FETCH.key)
         return {"error_code": number, "topics": await _all_failed(call, wanted, number)}

@@ -70,7 +70,6 @@ class TransactionHandler:
         return {"producer_id": given.id, "producer_epoch": given.epoch}
 
     def _check(self, call: ClientCall, name: str) -> None:
-        """Raise Refused unless a transactional id is coordinated here, and the caller may use it."""
         if not 0 < len(name) <= NAME_CHARACTERS or "\0" in name:
             raise Refused(E.INVALID_REQUEST)
         if not call.may(AccessRight.WRITE, resource.transaction(name)):
@@ -169,8 +168,7 @@ class TransactionHandler:
         """Commit a transaction, or abort it."""
         body, name = call.body, call.body["transactional_id"]
         self._check(call, name)
-        end = partial(self._store.end, name, _producer(body), committed=body["committed"])
-        await self._broker.lock_waits.run(end)
+        await self._broker.lock_waits.run(partial(self._store.end, name, _producer(body), committed=body["committed"]))
         return {"error_code": 0}
 
     def tick(self) -> None:
@@ -186,8 +184,7 @@ class TransactionHandler:
             if now >= self._next_expiry:
                 self._next_expiry = now + _EXPIRE_SECONDS
                 age_ms = int(self._broker.settings.producer_expires.total_seconds() * 1000)
-                topics = list(self._broker.topics.by_id)
-                await self._broker.run(partial(self._store.expire, age_ms, topics))
+                await self._broker.run(partial(self._store.expire, age_ms, list(self._broker.topics.by_id)))
         except Error as exc:
             logger.debug("late transactions were not looked for: %s", exc)
         finally:

@@ -62,8 +62,7 @@ class LeasedGroups:
         """Stop serving a group on a topic that is to be deleted."""
         task = self._forget((group, topic))
         if task is not None:
-            found = await asyncio.shield(task)
-            await asyncio.get_running_loop().run_in_executor(None, self._stop, found)
+            await asyncio.get_running_loop().run_in_executor(None, self._stop, await asyncio.shield(task))
 
     def close(self) -> None:
         """Give all groups back; from another thread, while the event loop still runs.
@@ -109,7 +108,6 @@ class LeasedGroups:
         return self._groups.pop(place, None)
 
     async def _look(self) -> None:
-        """Give back the groups that have been idle for a while."""
         loop = asyncio.get_running_loop()
         while self._groups and not self._is_closing:
             await asyncio.sleep(min(_LOOK_SECONDS, self._settings.group_idle.total_seconds()))

@@ -40,7 +40,6 @@ class Locked:
         self._app, self._access, self._plaintext = app, access, secrets_in_plaintext
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Authenticate a request and pass it on."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -70,8 +69,7 @@ class Locked:
     async def _principal(self, scope: Any, peer: Peer) -> Principal:
         said = [value for name, value in scope["headers"] if name.lower() == b"authorization"]
         certificate = scope.get(CERTIFICATE)
-        is_open = scope["path"] in OPEN_PATHS
-        if is_open and not said and not certificate and not self._access.admits_anonymous:
+        if scope["path"] in OPEN_PATHS and not said and not certificate and not self._access.admits_anonymous:
             raise Unauthenticated("nothing was shown")  # a probe: not a failure worth reporting
         return await authenticated(self._access, peer, said, certificate)
 
@@ -88,7 +86,6 @@ class KnownHosts:
         self._app, self._names = app, frozenset(each.lower() for each in ("localhost", *names))
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Answer a request to a known name."""
         if scope["type"] == "http" and scope.get("scheme") != "https":
             for name, value in scope["headers"]:
                 if name == b"host" and not self._knows(value.decode("latin-1")):

@@ -108,7 +108,6 @@ class StoreProbe:
         return StoreSilence(f"the store has not answered for {silent:.1f} s")
 
     def _call(self) -> StoreCall:
-        """Return a call to wait for: the one in flight, or a new one."""
         with self._lock:
             now = self._clock.monotonic()
             self._calls = [each for each in self._calls if not each.is_done]

@@ -67,8 +67,7 @@ class AsyncPublisher(Publisher):
     async def apublish(self, conn: Any, type: Any, value: Any = NOT_GIVEN, /, **options: Any) -> str:
         """Write one event in the open transaction of an async connection; else as `publish`."""
         with tracing.span("penstock.publish", events=1) as span:
-            context = self._context.headers(traced=span is not None)
-            event = self._checked(type, value, options, self._now_ms(), context)
+            event = self._checked(type, value, options, self._now_ms(), self._context.headers(traced=span is not None))
             return (await self._astage(conn, [event]))[0]
 
     async def apublish_many(
@@ -119,8 +118,7 @@ class AsyncPublisher(Publisher):
         topic: str = DEFAULT_TOPIC,
     ) -> int:
         """Reschedule events on an async connection; else as `reschedule`."""
-        now_ms = self._clock.now_ms()
-        steps = reschedule_steps(id, at, topic, now_ms, key=key, owner=owner, limits=self._limits)
+        steps = reschedule_steps(id, at, topic, self._clock.now_ms(), key=key, owner=owner, limits=self._limits)
         return await self._aon(conn, steps)
 
     async def apublished(
@@ -164,16 +162,8 @@ class AsyncPublisher(Publisher):
         arguments of a marked function and returns its connection; by default one of the arguments is the
         connection. Raises InvalidTracking, InvalidType, InvalidTopic.
         """
-        events = {
-            "on": on,
-            "names": names,
-            "key": key,
-            "value": value,
-            "exclude": exclude,
-            "topic": topic,
-            "owner": owner,
-        }
-        return declared_repository(self, model, table, id=id, connection=connection, **events)
+        declared = partial(declared_repository, self, model, table, id=id, connection=connection)
+        return declared(on=on, names=names, key=key, value=value, exclude=exclude, topic=topic, owner=owner)
 
     async def _astage(self, conn: Any, events: Sequence[StagedEvent]) -> list[str]:
         self._check_outbox()
@@ -190,15 +180,13 @@ class AsyncPublisher(Publisher):
             points.reach(AFTER_STAGE)
             ids, staged = [events[0].id], events
         else:
-            execute = self._aexecute(conn, adapter)
-            ids, staged, tokens = await arun(stage_steps(events, self._window_ms), execute)
+            ids, staged, tokens = await arun(stage_steps(events, self._window_ms), self._aexecute(conn, adapter))
             self._note_tokens(conn, tokens)
         if self._listeners.all:
             calls = await arun(self._listeners.mark_steps(staged), self._aexecute(conn, adapter))
         unknown = self._was_staged(conn, adapter, staged, calls) if staged else None
         if unknown is not None and self._durability is not None:
-            answer = await arun(durability_steps(), self._aexecute(conn, adapter))
-            self._durability.judge(unknown, answer)
+            self._durability.judge(unknown, await arun(durability_steps(), self._aexecute(conn, adapter)))
         metrics.PUBLISH_SECONDS.note(self._clock.monotonic() - began)
         return ids
 
@@ -213,5 +201,4 @@ class AsyncPublisher(Publisher):
 
     def _aexecute(self, conn: Any, adapter: AsyncAdapter | None = None) -> Callable[[Step], Awaitable[Any]]:
         found = adapter or async_adapter_for(conn, self._database.dialect.name)
-        names = self._names
-        return lambda step: (found.arows if step.reads else found.arun)(conn, step, names)
+        return lambda step: (found.arows if step.reads else found.arun)(conn, step, self._names)

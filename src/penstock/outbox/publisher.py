@@ -299,8 +299,7 @@ class Publisher:
         One by its id: return whether it was in time. All of a `key` or an `owner`: return how many were. Now or
         earlier: they are sequenced in the next pass. Raises InvalidSelection, or as `publish` does.
         """
-        now_ms = self._clock.now_ms()
-        steps = reschedule_steps(id, at, topic, now_ms, key=key, owner=owner, limits=self._limits)
+        steps = reschedule_steps(id, at, topic, self._clock.now_ms(), key=key, owner=owner, limits=self._limits)
         return self._on(conn, steps)
 
     def published(self, conn: Connection | None, token: GivenToken, /, *, topic: str | None = None) -> str | None:
@@ -384,15 +383,13 @@ class Publisher:
             points.reach(AFTER_STAGE)
             ids, staged = [events[0].id], events
         else:
-            execute = self._execute(conn, adapter)
-            ids, staged, tokens = run(stage_steps(events, self._window_ms), execute)
+            ids, staged, tokens = run(stage_steps(events, self._window_ms), self._execute(conn, adapter))
             self._note_tokens(conn, tokens)
         if self._listeners.all:
             calls = run(self._listeners.mark_steps(staged), self._execute(conn, adapter))
         unknown = self._was_staged(conn, adapter, staged, calls) if staged else None
         if unknown is not None and self._durability is not None:
-            execute = self._execute(adapter.beneath(conn))
-            self._durability.judge(unknown, run(durability_steps(), execute))
+            self._durability.judge(unknown, run(durability_steps(), self._execute(adapter.beneath(conn))))
         metrics.PUBLISH_SECONDS.note(self._clock.monotonic() - began)
         return ids
 
@@ -427,8 +424,7 @@ class Publisher:
             for topic, count in Counter(map(_TOPIC_OF, events)).items():
                 metrics.PUBLISHED.note(count, topic)
         if self._bell is not None:
-            hooked = adapter.after_commit(conn, self._bell.look)
-            self._bell.watch(driver, adapter.is_open, slots, hooked=hooked)
+            self._bell.watch(driver, adapter.is_open, slots, hooked=adapter.after_commit(conn, self._bell.look))
         return driver if self._durability is not None and self._durability.is_due(driver) else None
 
     def _on(self, conn: Any, steps: Steps[T]) -> T:
@@ -442,5 +438,4 @@ class Publisher:
 
     def _execute(self, conn: Any, adapter: Adapter | None = None) -> Callable[[Step], Any]:
         found = adapter or adapter_for(conn, self._database.dialect.name)
-        names = self._names
-        return lambda step: (found.rows if step.reads else found.run)(conn, step, names)
+        return lambda step: (found.rows if step.reads else found.run)(conn, step, self._names)

@@ -136,7 +136,6 @@ def parts_of(event: Mapping[str, Any], topic: str) -> tuple[Any, Any, dict[str, 
 
 
 def _in_context(headers: RawHeaders, context: RawHeaders, limits: LimitsSettings) -> RawHeaders:
-    """Return an event's own headers, then those of its context that it does not override."""
     own = {name for name, _ in headers}
     return check_headers((*headers, *(each for each in context if each[0] not in own)), limits)
 
@@ -208,8 +207,7 @@ def reschedule_steps(
 ) -> Steps[int]:
     """Reschedule events; return how many were in time, or by id whether it was. Raises as `cancel_steps` does."""
     statement, which = _selected("reschedule", id, key, owner, topic, limits)
-    due_ms = max(check_moment("at", at, now_ms), now_ms)
-    changed: int = yield Step(statement, [(due_ms, *which)], counts=True)
+    changed: int = yield Step(statement, [(max(check_moment("at", at, now_ms), now_ms), *which)], counts=True)
     return changed if id is None else changed == 1
 
 

@@ -184,8 +184,7 @@ class GrpcListener:
         for name, methods in METHODS.items():
             server.add_registered_method_handlers(f"{PACKAGE}.{name}", handlers_of(door, name, methods))
         names = tuple(f"{PACKAGE}.{each}" for each in SERVICES)
-        health = Health(StoreProbe(door.store), names, door.watches)
-        health_pb2_grpc.add_HealthServicer_to_server(health, server)
+        health_pb2_grpc.add_HealthServicer_to_server(Health(StoreProbe(door.store), names, door.watches), server)
         reflection.enable_server_reflection((*names, reflection.SERVICE_NAME), server, pool=POOL)
         return server
 

@@ -13,13 +13,13 @@ from typing import Any, Generic, ParamSpec, Protocol, TypeVar
 
 import msgspec
 
-from penstock.errors import InvalidTracking, InvalidValue
+from penstock.errors import InvalidTracking
 from penstock.model.connections import AsyncConnection, Connection
 
 from ..adapters import is_connection
 from . import block
 from .block import Block
-from .declaration import Declaration, blame_column, declare, parts_of, text_of, with_metadata
+from .declaration import Declaration, blaming_column, declare, parts_of, text_of, with_metadata
 
 
 def fields_of(model: type) -> tuple[str, ...] | None:
@@ -54,7 +54,6 @@ def identity_of(target: Any, names: tuple[str, ...]) -> str:
 
 
 def _attributes(target: Any) -> Iterator[str]:
-    """Yield the names of an object's attributes, in its slots and its `__dict__`."""
     for cls in reversed(type(target).__mro__):
         slots = vars(cls).get("__slots__", ())
         yield from (each for each in ((slots,) if isinstance(slots, str) else slots) if hasattr(target, each))
@@ -85,7 +84,8 @@ class Calls:
         if (result is False or (type(result) is int and result == 0)) and not held.force:
             return []
         for several in ((result,), arguments):
-            if found := [each for value in several for each in self._objects(value)]:
+            values = [each for value in several for each in (value if isinstance(value, list | tuple) else (value,))]
+            if found := [each for each in values if isinstance(each, self._model)]:
                 return found
         if any(isinstance(value, list | tuple) and not value for value in (result, *arguments)):
             return []
@@ -100,10 +100,6 @@ class Calls:
         for each in objects:
             if not isinstance(each, self._model):
                 raise InvalidTracking(self._model, f"a {type(each).__qualname__} is not one of its objects")
-
-    def _objects(self, value: Any) -> list[Any]:
-        values = value if isinstance(value, list | tuple) else (value,)
-        return [each for each in values if isinstance(each, self._model)]
 
 
 def _name(function: Any) -> str:
@@ -207,7 +203,8 @@ class Repository(Generic[M]):
             return await self._astage(conn, self._events(action, objects))
 
     def _marked(self, action: str, function: Callable[P, T]) -> Callable[P, T]:
-        if not callable(function) or inspect.isclass(function) or _is_generator(function):
+        is_generator = inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
+        if not callable(function) or inspect.isclass(function) or is_generator:
             raise InvalidTracking(self._declaration.model, f"{function!r} must be a function that writes")
         if inspect.iscoroutinefunction(function):
 
@@ -248,18 +245,12 @@ class Repository(Generic[M]):
         return block.current(self._outbox)
 
     def _stage(self, conn: Any, events: list[dict[str, Any]]) -> list[str]:
-        try:
+        with blaming_column(events):
             return self._outbox.publish_many(conn, events)
-        except InvalidValue as exc:
-            blame_column(events, exc)
-            raise
 
     async def _astage(self, conn: Any, events: list[dict[str, Any]]) -> list[str]:
-        try:
+        with blaming_column(events):
             return await self._outbox.apublish_many(conn, events)
-        except InvalidValue as exc:
-            blame_column(events, exc)
-            raise
 
 
 def declared_repository(
@@ -282,10 +273,4 @@ def declared_repository(
     for each in names:
         if fields is not None and each not in fields and not hasattr(model, each):
             raise InvalidTracking(model, f"id={each!r}, but it has no such attribute")
-    declaration = declare(model, table, fields=fields, **options)
-    return Repository(outbox, declaration, names, connection)
-
-
-def _is_generator(function: Any) -> bool:
-    """Return whether a call of the function only creates a generator."""
-    return inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
+    return Repository(outbox, declare(model, table, fields=fields, **options), names, connection)

@@ -24,10 +24,10 @@ from sqlalchemy.orm.base import PASSIVE_NO_INITIALIZE
 from sqlalchemy.orm.exc import ObjectDeletedError
 
 from penstock.database.naming import Names
-from penstock.errors import InvalidTracking, InvalidValue
+from penstock.errors import InvalidTracking
 
 from .block import Block
-from .declaration import Declaration, blame_column, parts_of, text_of, with_metadata
+from .declaration import Declaration, blaming_column, parts_of, text_of, with_metadata
 
 _columns: WeakKeyDictionary[Mapper[Any], tuple[str, ...]] = WeakKeyDictionary()
 
@@ -162,7 +162,7 @@ class Tracker:
             ("before_update", self._before_update),
             ("before_delete", self._before_delete),
             ("after_insert", self._after_insert),
-            ("after_update", self._after_update),
+            ("after_update", self._before_update),  # again: other listeners may have made changes since
             ("after_delete", self._after_delete),
         ):
             event.listen(model, name, listener, propagate=True)
@@ -179,11 +179,8 @@ class Tracker:
                 made = self._parts(change) if change.parts is None else change.parts
                 events.setdefault(change.connection, []).extend(with_metadata(made, block))
         for connection, several in events.items():
-            try:
+            with blaming_column(several):
                 self._publish_many(connection, several)
-            except InvalidValue as exc:
-                blame_column(several, exc)
-                raise
 
     def _parts(self, change: Change) -> list[dict[str, Any]]:
         target, changed = change.target, None
@@ -199,10 +196,6 @@ class Tracker:
         """Record the changed columns before the statement, after which SQLAlchemy forgets computed ones."""
         if change := self._change("update", connection, target):
             change.changed |= changed_columns(target, change.declaration.exclude)
-
-    def _after_update(self, mapper: Any, connection: Connection, target: Any) -> None:
-        """Record the changes that other listeners have made since."""
-        self._before_update(mapper, connection, target)
 
     def _after_insert(self, mapper: Any, connection: Connection, target: Any) -> None:
         self._change("insert", connection, target)
@@ -226,8 +219,7 @@ class Tracker:
         declaration, session = self._declaration(target), object_session(target)
         if declaration is None or action not in declaration.types or session is None:
             return None
-        change = Change(action, declaration, target, connection)
-        return self._pending(session).setdefault(id(target), change)
+        return self._pending(session).setdefault(id(target), Change(action, declaration, target, connection))
 
     def _pending(self, session: Session) -> dict[int, Change]:
         by_tracker: dict[Tracker, dict[int, Change]] = session.info.setdefault(_PENDING, {})
