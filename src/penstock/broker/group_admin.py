@@ -11,14 +11,7 @@ from penstock.access import resource
 from penstock.access.resource import AccessRight
 from penstock.delivery.client_cursors import ClientCommit, ClientPlace
 from penstock.errors import Error
-from penstock.wire.kafka.apis.groups import (
-    DELETE_GROUPS,
-    DESCRIBE_GROUPS,
-    LIST_GROUPS,
-    OFFSET_COMMIT,
-    OFFSET_DELETE,
-    OFFSET_FETCH,
-)
+from penstock.wire.kafka.apis import groups as apis
 from penstock.wire.kafka.error_numbers import ErrorNumber as E
 from penstock.wire.kafka.layout import Message
 
@@ -43,9 +36,9 @@ class GroupAdmin:
     def __init__(self, broker: "Broker", groups: Coordinator) -> None:
         self._broker, self._groups = broker, groups
         self.handlers: dict[int, RequestHandler] = {
-            LIST_GROUPS.key: self.list,
-            DESCRIBE_GROUPS.key: self.describe,
-            DELETE_GROUPS.key: self.delete,
+            apis.LIST_GROUPS.key: self.list,
+            apis.DESCRIBE_GROUPS.key: self.describe,
+            apis.DELETE_GROUPS.key: self.delete,
         }
 
     async def list(self, call: ClientCall) -> Reply:
@@ -105,7 +98,7 @@ class GroupAdmin:
                 await self._delete(call, name)
                 number = E.NONE
             except (Error, Refused) as exc:
-                number = number_of(exc, DELETE_GROUPS.key)
+                number = number_of(exc, apis.DELETE_GROUPS.key)
             results.append({"group_id": name, "error_code": number})
         return {"results": results}
 
@@ -128,9 +121,9 @@ class GroupOffsets:
     def __init__(self, broker: "Broker", groups: Coordinator) -> None:
         self._broker, self._groups = broker, groups
         self.handlers: dict[int, RequestHandler] = {
-            OFFSET_COMMIT.key: self.commit,
-            OFFSET_FETCH.key: self.fetch,
-            OFFSET_DELETE.key: self.delete,
+            apis.OFFSET_COMMIT.key: self.commit,
+            apis.OFFSET_FETCH.key: self.fetch,
+            apis.OFFSET_DELETE.key: self.delete,
         }
 
     async def commit(self, call: ClientCall) -> Reply:
@@ -208,7 +201,7 @@ class GroupOffsets:
             known, open_places = await self._broker.run(partial(self._groups.store.committed, name))
             return {"topics": await self._places(call, wanted, known, open_places if stable else set())}
         except (Error, Refused) as exc:
-            number = number_of(exc, OFFSET_FETCH.key)
+            number = number_of(exc, apis.OFFSET_FETCH.key)
         return {"error_code": number, "topics": await _all_failed(call, wanted, number)}
 
     async def _places(

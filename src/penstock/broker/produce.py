@@ -159,7 +159,7 @@ class ProduceHandler:
             slot.fill([answer_bytes], throttle_ms)
             return
         # There is no answer; Kafka ends the connection so that the client notices the failure.
-        slot.leave(throttle_ms)
+        slot.session.filled(slot, throttle_ms)
         if failed:
             slot.session.close()
 

@@ -275,13 +275,6 @@ class TransactionStore:
         return row
 
     def _put(self, tx: Transaction, row: _ProducerRow) -> None:
-        tx.change(
-            "log",
-            "kafka_producer_put",
-            id=row.id,
-            epoch=row.epoch,
-            state=row.state.value,
-            partitions=msgspec.json.encode(row.partitions).decode(),
-            timeout_ms=row.timeout_ms,
-            now_ms=own_ms(self._clock),
-        )
+        params = {"id": row.id, "epoch": row.epoch, "state": row.state.value, "timeout_ms": row.timeout_ms}
+        partitions = msgspec.json.encode(row.partitions).decode()
+        tx.change("log", "kafka_producer_put", **params, partitions=partitions, now_ms=own_ms(self._clock))

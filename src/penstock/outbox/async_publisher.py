@@ -12,21 +12,13 @@ from penstock.model.event_types import EventObject
 from penstock.model.limits import Headers
 from penstock.model.token import GivenToken, check_token
 
+from . import staging
 from .adapters import async_adapter_for
 from .adapters.driver import durability_steps, is_conflict, is_lost
 from .contract import AsyncAdapter, StagedEvent, Step, Steps, arun
 from .publisher import NO_CALLS, At, Moment, Publisher
 from .replay import Begin, arun_in_tx
-from .staging import (
-    AFTER_STAGE,
-    BEFORE_STAGE,
-    DEFAULT_TOPIC,
-    NOT_GIVEN,
-    cancel_steps,
-    plain_step,
-    reschedule_steps,
-    stage_steps,
-)
+from .staging import AFTER_STAGE, BEFORE_STAGE, DEFAULT_TOPIC, NOT_GIVEN
 from .tokens import find_steps
 from .tracking import declaration
 from .tracking.repository import Repository, declared_repository
@@ -89,7 +81,7 @@ class AsyncPublisher(Publisher):
         topic: str = DEFAULT_TOPIC,
     ) -> int:
         """Cancel scheduled events in the open transaction of an async connection; else as `cancel`."""
-        return await self._aon(conn, cancel_steps(id, topic, key=key, owner=owner, limits=self._limits))
+        return await self._aon(conn, staging.cancel_steps(id, topic, key=key, owner=owner, limits=self._limits))
 
     @overload
     async def areschedule(
@@ -118,7 +110,7 @@ class AsyncPublisher(Publisher):
         topic: str = DEFAULT_TOPIC,
     ) -> int:
         """Reschedule events on an async connection; else as `reschedule`."""
-        steps = reschedule_steps(id, at, topic, self._clock.now_ms(), key=key, owner=owner, limits=self._limits)
+        steps = staging.reschedule_steps(id, at, topic, self._clock.now_ms(), key=key, owner=owner, limits=self._limits)
         return await self._aon(conn, steps)
 
     async def apublished(
@@ -173,14 +165,16 @@ class AsyncPublisher(Publisher):
             await adapter.acheck(conn)
         except NoTransaction as refusal:
             self._refuse(refusal, events)
-        step, calls = plain_step(events), NO_CALLS
+        step, calls = staging.plain_step(events), NO_CALLS
         if step is not None:
             points.reach(BEFORE_STAGE)
             await adapter.arun(conn, step, self._names)
             points.reach(AFTER_STAGE)
             ids, staged = [events[0].id], events
         else:
-            ids, staged, tokens = await arun(stage_steps(events, self._window_ms), self._aexecute(conn, adapter))
+            ids, staged, tokens = await arun(
+                staging.stage_steps(events, self._window_ms), self._aexecute(conn, adapter)
+            )
             self._note_tokens(conn, tokens)
         if self._listeners.all:
             calls = await arun(self._listeners.mark_steps(staged), self._aexecute(conn, adapter))

@@ -9,7 +9,7 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from functools import wraps
-from typing import Any, Generic, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 import msgspec
 
@@ -20,6 +20,8 @@ from ..adapters import is_connection
 from . import block
 from .block import Block
 from .declaration import Declaration, blaming_column, declare, parts_of, text_of, with_metadata
+
+ConnectionOf = Callable[..., Any] | None  # from the arguments of a marked function to its connection
 
 
 def fields_of(model: type) -> tuple[str, ...] | None:
@@ -63,7 +65,7 @@ def _attributes(target: Any) -> Iterator[str]:
 class Calls:
     """Inspects the arguments and results of the functions that write one model."""
 
-    def __init__(self, model: type, connection: Callable[..., Any] | None) -> None:
+    def __init__(self, model: type, connection: ConnectionOf) -> None:
         self._model, self._connection = model, connection
 
     def connection(self, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
@@ -106,6 +108,9 @@ def _name(function: Any) -> str:
     return str(getattr(function, "__qualname__", function))
 
 
+if TYPE_CHECKING:
+    from ..async_publisher import AsyncPublisher
+
 M = TypeVar("M")
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -113,21 +118,11 @@ INSERT, UPDATE, DELETE = "insert", "update", "delete"
 Metadata = Mapping[str, Any] | None
 
 
-class Publishes(Protocol):
-    """The part of the outbox that is needed here."""
-
-    def publish_many(self, conn: Any, events: Iterable[Mapping[str, Any]], /) -> list[str]:
-        """Write events on a connection."""
-
-    async def apublish_many(self, conn: Any, events: Iterable[Mapping[str, Any]], /) -> list[str]:
-        """Write events on an async connection."""
-
-
 class Repository(Generic[M]):
     """The events of one plain model. Safe to share between threads, and to create at import."""
 
     def __init__(
-        self, outbox: Publishes, declaration: Declaration, id: tuple[str, ...], connection: Callable[..., Any] | None
+        self, outbox: "AsyncPublisher", declaration: Declaration, id: tuple[str, ...], connection: ConnectionOf
     ) -> None:
         self._outbox, self._declaration, self._id = outbox, declaration, id
         self._calls = Calls(declaration.model, connection)
@@ -254,12 +249,12 @@ class Repository(Generic[M]):
 
 
 def declared_repository(
-    outbox: Publishes,
+    outbox: "AsyncPublisher",
     model: type[M],
     table: str,
     *,
     id: str | Iterable[str],
-    connection: Callable[..., Any] | None,
+    connection: ConnectionOf,
     **options: Any,
 ) -> Repository[M]:
     """Return the repository of a model, checked. Raises InvalidTracking, InvalidType, InvalidTopic."""

@@ -14,7 +14,7 @@ from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass, field
 from os.path import realpath
-from typing import Any, Protocol, TypeVar
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from sqlalchemy import URL, Column, Connection, Table, event, inspect, make_url
@@ -89,16 +89,6 @@ class StoreAddress:
     database: str
 
 
-class StagesInStore(Protocol):
-    """An object that stages events in one store."""
-
-    address: StoreAddress
-    names: Names
-
-
-S = TypeVar("S", bound=StagesInStore)
-
-
 def address_of(url: str | URL) -> StoreAddress:
     """Return the address in a URL of an outbox or an engine."""
     made = make_url(url)
@@ -109,14 +99,14 @@ def address_of(url: str | URL) -> StoreAddress:
     return StoreAddress(kind, str(host), made.port or _PORTS.get(kind, 0), made.database or "")
 
 
-def stagers_of(url: URL, several: Sequence[S]) -> Iterable[S]:
+def stagers_of(url: URL, several: Sequence["Tracker"]) -> Iterable["Tracker"]:
     """Return those of several that stage the writes on an engine's connection, given its URL."""
     if len(several) == 1:
         return several
     here = address_of(url)
     same = [each for each in several if each.address == here]
     alike = [each for each in several if each.address.kind == here.kind]
-    chosen: dict[Names, S] = {}
+    chosen: dict[Names, Tracker] = {}
     for each in same or alike or several:
         chosen.setdefault(each.names, each)
     return chosen.values()
