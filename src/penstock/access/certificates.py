@@ -64,8 +64,7 @@ def read_revoked(path: Path, authorities: bytes, now: float) -> RevokedCertifica
         raise InvalidCertificate(str(path), "it holds a certificate beside its lists; leave that out")
     credentials: set[str] = set()
     for each in lists:
-        why = _why_not(each, known, now)
-        if why is not None:
+        if (why := _why_not(each, known, now)) is not None:
             raise InvalidCertificate(str(path), f"the list of {each.issuer.rfc4514_string()} {why}")
         issuer = [str(attribute.value) for attribute in each.issuer]
         credentials |= {_credential(issuer, entry.serial_number) for entry in each}

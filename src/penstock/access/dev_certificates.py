@@ -42,10 +42,8 @@ class DevCertificates:
             raise MissingExtra("making certificates", "access") from exc
         self._folder, self._now = folder, from_ms(clock.now_ms())
         # Untyped: the extra may be missing where types are checked.
-        self._x509: Any = x509
-        self._keys: Any = ec
-        self._hashes: Any = hashes
-        self._pem: Any = serialization
+        untyped: tuple[Any, ...] = x509, ec, hashes, serialization
+        self._x509, self._keys, self._hashes, self._pem = untyped
 
     def make(self, clients: Sequence[str], hosts: Sequence[str] = ()) -> list[Path]:
         """Make the authority if it is missing, and server and clients anew; return the certificates.

@@ -122,8 +122,7 @@ class Logins:
 
     def check_revoked(self, certificate: Mapping[str, Any], peer: Peer) -> None:
         """Refuse a revoked certificate, whatever other credential comes with it. Raises Unauthenticated."""
-        why = self.revoked.why_not(credential_of(certificate), self._now())
-        if why:
+        if why := self.revoked.why_not(credential_of(certificate), self._now()):
             raise self.refuse("certificate", peer, why)
 
     def of_nobody(self, peer: Peer = CODE) -> Principal:
@@ -176,8 +175,7 @@ class Logins:
 
     def _bearer(self, force: PolicyInForce, token: str, peer: Peer) -> Principal:
         digest = token_digest(token)
-        name = force.policy.tokens.get(digest)
-        if name is not None:
+        if (name := force.policy.tokens.get(digest)) is not None:
             return Principal(name, peer.address, "token", token_credential(digest, name), None, peer.door)
         if force.policy.jwt is None:
             raise Unauthenticated("the token is not known")

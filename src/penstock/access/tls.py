@@ -171,8 +171,7 @@ class ServerTls:
                 made.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
             required, optional = ssl.CERT_REQUIRED, ssl.CERT_OPTIONAL
             made.verify_mode = required if files.is_client_required else optional
-        expires = certificate_expires(files.certificate)
-        if expires is not None:
+        if (expires := certificate_expires(files.certificate)) is not None:
             metrics.CERTIFICATE_EXPIRES.set(expires)
         return made
 

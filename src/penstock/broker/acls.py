@@ -49,10 +49,8 @@ _RIGHTS = {
     12: AccessRight.WRITE,
 }
 _KIND_NUMBERS = {kind: number for number, kind in _KINDS.items()}
-_REFUSED: Message = {
-    "error_code": E.CLUSTER_AUTHORIZATION_FAILED,
-    "error_message": "it needs the right to alter the cluster",
-}
+_ALTERING = "it needs the right to alter the cluster"
+_REFUSED: Message = {"error_code": E.CLUSTER_AUTHORIZATION_FAILED, "error_message": _ALTERING}
 _RIGHT_NUMBERS = {right: number for number, right in reversed(_RIGHTS.items())}
 
 

@@ -228,9 +228,8 @@ class Broker(ListeningPort):
     def _refuse(self, session: Session) -> None:
         self.measures.refused += 1
         if not self.is_stopping:
-            logger.warning(
-                "a connection of %s is refused: it holds its share of broker.connections", session.peer.address
-            )
+            refused = "a connection of %s is refused: it holds its share of broker.connections"
+            logger.warning(refused, session.peer.address)
 
     def dismiss(self, session: Session) -> None:
         """Forget a connection."""

@@ -444,7 +444,6 @@ def checked(group: ConsumerGroup, id: str, instance: str | None, generation: int
 
 
 def _refuse(member: GroupMember, number: E) -> None:
-    """Answer what a member waits for with an error."""
     _answer_join(member, {"error_code": number})
     _answer_sync(member, {"error_code": number})
 

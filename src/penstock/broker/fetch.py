@@ -128,8 +128,7 @@ class Waiters:
     def remove(self, fetch: FetchUnderWay) -> None:
         """Remove a fetch."""
         for key in fetch.keys:
-            waiting = self._by_key.get(key)
-            if waiting is not None:
+            if (waiting := self._by_key.get(key)) is not None:
                 waiting.discard(fetch)
                 if not waiting:
                     del self._by_key[key]
@@ -297,8 +296,7 @@ class FetchHandler:
         for place, part in enumerate(parts):
             if place % _STEP_PARTS == _STEP_PARTS - 1:
                 yield
-            topic = self._broker.topics.having(part.topic, part.partition)
-            if topic is not None:
+            if (topic := self._broker.topics.having(part.topic, part.partition)) is not None:
                 found.append((topic.id, part.partition))
         return found
 

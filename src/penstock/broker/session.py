@@ -351,8 +351,7 @@ class Session(asyncio.BufferedProtocol):
             self._broker.flow.release(size, self.holder)
 
     def _count_receiving(self) -> None:
-        change = self._connection.large_bytes - self._receiving
-        if change:
+        if change := self._connection.large_bytes - self._receiving:
             self._receiving += change
             self._broker.flow.receive(self, change)
 

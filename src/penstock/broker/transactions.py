@@ -140,12 +140,11 @@ class TransactionHandler:
                     check = partial(self._store.check_open, transactional_id=transaction, producer=producer)
                     await self._broker.run(partial(self._broker.store.database.run, check))
                 held = await self._groups.find(call, body["group_id"])
-            group = held.group
+            group, hold = held.group, held.hold
             if is_member:
                 checked(group, body["member_id"], body["group_instance_id"], body["generation_id"])
                 if group.state is GroupState.COMPLETING:
                     raise Refused(E.REBALANCE_IN_PROGRESS)
-            hold = held.hold
 
             def change(tx: Transaction) -> bool:
                 if not self._groups.store.holds(tx, hold):
@@ -193,8 +192,7 @@ class TransactionHandler:
     async def list(self, call: ClientCall) -> Reply:
         """Return the transactional ids that are coordinated here."""
         states, ids = set(call.body["state_filters"]), set(call.body["producer_id_filters"])
-        longer_ms = call.body["duration_filter"]
-        known = set(KAFKA_NAMES.values())
+        longer_ms, known = call.body["duration_filter"], set(KAFKA_NAMES.values())
         found = []
         async for each in call.each(await self._broker.run(self._store.listed)):
             name = KAFKA_NAMES[each.state]

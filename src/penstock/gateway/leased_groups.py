@@ -60,8 +60,7 @@ class LeasedGroups:
 
     async def drop(self, group: str, topic: str) -> None:
         """Stop serving a group on a topic that is to be deleted."""
-        task = self._forget((group, topic))
-        if task is not None:
+        if (task := self._forget((group, topic))) is not None:
             await asyncio.get_running_loop().run_in_executor(None, self._stop, await asyncio.shield(task))
 
     def close(self) -> None:
@@ -102,8 +101,7 @@ class LeasedGroups:
             self._forget(place)
 
     def _forget(self, place: tuple[str, str]) -> "asyncio.Task[LeasedGroup] | None":
-        holder = self._holders.pop(place, None)
-        if holder is not None:
+        if (holder := self._holders.pop(place, None)) is not None:
             self._places.give_back(holder)
         return self._groups.pop(place, None)
 

@@ -46,8 +46,7 @@ class Locked:
         address = str(scope["client"][0]) if scope.get("client") else "local"
         private = scope.get("scheme") == "https" or address == "local" or is_loopback(address)
         peer = Peer(address, DOOR, private or self._plaintext)
-        page = foreign_page(scope)
-        if page is not None:
+        if (page := foreign_page(scope)) is not None:
             self._access.refuse(DOOR, peer, "the request is of a page of another site")
             await send_problem(send, 403, ForeignPage(page))
             return

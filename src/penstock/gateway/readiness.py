@@ -111,8 +111,7 @@ class StoreProbe:
         with self._lock:
             now = self._clock.monotonic()
             self._calls = [each for each in self._calls if not each.is_done]
-            is_enough = len(self._calls) >= MOST_CALLS
-            if self._calls and (is_enough or now - self._calls[-1].began < HOPELESS_SECONDS):
+            if self._calls and (len(self._calls) >= MOST_CALLS or now - self._calls[-1].began < HOPELESS_SECONDS):
                 return self._calls[-1]
             call = StoreCall(self._store, now)
             call.start()  # first: a call that gets no thread is not waited for

@@ -124,8 +124,7 @@ class Listeners:
         with self._lock:
             self._waiting.extendleft(reversed(publishes))
         for each in publishes:
-            conn = each.conn()
-            if conn is not None:
+            if (conn := each.conn()) is not None:
                 self._bell.watch(conn, each.is_open)
 
     def _committed(self, marks: list[str], over: set[str]) -> set[str]:

@@ -154,14 +154,8 @@ def move_whole(
     After StoreUnreachable the outcome is in doubt. A retry is safe: moved rows are no longer staged.
     """
     lock = fence.locking(slots, waiting=True)
-    params = lock.params | {
-        "now_ms": own_ms(clock),
-        "per_slot": limit + 1,
-        "limit": limit,
-        "partitioner": MURMUR3,
-        "mark_every": MARK_EVERY,
-        "hand_over": hand_over,
-    }
+    bounds = {"per_slot": limit + 1, "limit": limit, "mark_every": MARK_EVERY, "hand_over": hand_over}
+    params = lock.params | bounds | {"now_ms": own_ms(clock), "partitioner": MURMUR3}
     first, second = database.run_whole([lock, Call("log", "move_at_once", params)])
     counts, *rest = second.rows
     ends = dict[HeadKey, int]()

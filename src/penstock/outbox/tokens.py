@@ -74,8 +74,7 @@ def take_steps(events: Iterable[StagedEvent], window_ms: int) -> Steps[dict[byte
         dropped = list[tuple[bytes, int]]()
         try:
             for hash, event in wanted.items():
-                id = _meaning(event, known, window_ms, dropped)
-                if id is not None:
+                if (id := _meaning(event, known, window_ms, dropped)) is not None:
                     resolved[hash] = id
         except TokenReused:
             mine = {event.id: event.timestamp_ms for event in firsts.values()}

@@ -45,13 +45,8 @@ from .publish import PUBLISHING
 
 logger = logging.getLogger("penstock.gateway")
 
-METHODS: dict[str, Mapping[str, Any]] = {
-    "Publishing": PUBLISHING,
-    "Consuming": CONSUMING,
-    "Topics": TOPICS,
-    "Groups": GROUPS,
-    "Schemas": SCHEMAS,
-}
+_OF_SERVICES: tuple[Mapping[str, Any], ...] = (PUBLISHING, CONSUMING, TOPICS, GROUPS, SCHEMAS)
+METHODS = dict(zip(SERVICES, _OF_SERVICES, strict=True))
 _GRACE_SECONDS = 1.0  # for calls in flight at the stop
 _JOIN_SECONDS = 10.0
 _HEAD_BYTES, _MOST_HEAD_BYTES = 16 * 1024, 32 * 1024

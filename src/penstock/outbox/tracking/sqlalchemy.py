@@ -194,8 +194,7 @@ class Tracker:
         """Make the events while the row can still be read; `after_delete` confirms the deletion."""
         if self._block().skips(target):
             return
-        change = self._change("delete", connection, target)
-        if change is not None:
+        if (change := self._change("delete", connection, target)) is not None:
             change.is_written = False
             with suppress(ObjectDeletedError):  # another transaction has deleted it: no event of ours
                 change.parts = self._parts(change)
