@@ -66,8 +66,7 @@ class AccessFile:
         self._know("the file", tables, _TOP)
         users, tokens = dict(self._users(tables)), dict(self._tokens(tables))
         jwt, remote = self._jwt(tables)
-        is_named = bool(users or tokens or jwt or "certificates" in tables)
-        anonymous = tables.get("anonymous", not is_named)
+        anonymous = tables.get("anonymous", not (users or tokens or jwt or "certificates" in tables))
         if not isinstance(anonymous, bool):
             raise self._wrong("anonymous is true or false")
         return AccessPolicy(
@@ -208,8 +207,7 @@ class AccessFile:
     def _know(self, where: str, table: Any, known: set[str]) -> None:
         if not isinstance(table, dict):
             raise self._wrong(f"{where} is a table")
-        unknown = sorted(set(table) - known)
-        if unknown:
+        if unknown := sorted(set(table) - known):
             names = ", ".join(sorted(known))
             raise self._wrong(f"{where} has a key {unknown[0][:80]!r} that is not known; there are {names}")
 

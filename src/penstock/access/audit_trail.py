@@ -102,8 +102,7 @@ class RefusalCounts:
     def due(self, now: float) -> Iterator[CountedRefusal]:
         """Yield the counts that are due, and forget them."""
         with self._lock:
-            over = [source for source, each in self._sources.items() if now >= each.until]
-            for source in over:
+            for source in [source for source, each in self._sources.items() if now >= each.until]:
                 self._forget(source)
             told, self._untold = self._untold, []
         yield from told
@@ -193,16 +192,9 @@ class AuditTrail:
         """Write that a principal asked for a right."""
         self.write_of(principal, event="access", action=right, resource=str(resource), outcome=outcome, **more)
 
-    def write_of(self, principal: Principal, event: str, **more: Any) -> None:
+    def write_of(self, who: Principal, event: str, **more: Any) -> None:
         """Add a line about a principal."""
-        self.write(
-            event=event,
-            door=principal.door,
-            principal=principal.name,
-            method=principal.method,
-            address=principal.address,
-            **more,
-        )
+        self.write(event=event, door=who.door, principal=who.name, method=who.method, address=who.address, **more)
 
     def write(self, **fields: Any) -> None:
         """Add a line."""
@@ -249,7 +241,6 @@ class AuditTrail:
             self._ended.wait(_GATHER_SECONDS)
 
     def _tell_refusals(self, now: float) -> None:
-        """Write how often the refusals of a minute ago were repeated."""
         for principal, right, resource, reason, count in self._refusals.due(now):
             said = {} if resource == REST else {"reason": reason}
             line = {"action": right, "resource": resource, "outcome": "refused", "count": count}

@@ -64,8 +64,7 @@ def read_revoked(path: Path, authorities: bytes, now: float) -> RevokedCertifica
         raise InvalidCertificate(str(path), "it holds a certificate beside its lists; leave that out")
     credentials: set[str] = set()
     for each in lists:
-        why = _why_not(each, known, now)
-        if why is not None:
+        if (why := _why_not(each, known, now)) is not None:
             raise InvalidCertificate(str(path), f"the list of {each.issuer.rfc4514_string()} {why}")
         issuer = [str(attribute.value) for attribute in each.issuer]
         credentials |= {_credential(issuer, entry.serial_number) for entry in each}
@@ -110,8 +109,7 @@ class CertificateNames(NamedTuple):
             subject = certificate.get("subject", ())
             names = [value for part in subject for key, value in part if key == "commonName"]
         else:
-            sans = certificate.get("subjectAltName", ())
-            names = [value for key, value in sans if key == _SANS[self.field]]
+            names = [value for key, value in certificate.get("subjectAltName", ()) if key == _SANS[self.field]]
         if len(names) != 1:
             raise Unauthenticated(f"the certificate has {len(names)} names in the field {self.field}, not one")
         name = check_name(self.prefix + names[0])
@@ -148,11 +146,10 @@ def certificate_of(pem: bytes) -> Mapping[str, Any]:
     sans = [("DNS", each) for each in found.get_values_for_type(x509.DNSName)]
     sans += [("URI", each) for each in found.get_values_for_type(x509.UniformResourceIdentifier)]
     sans += [("email", each) for each in found.get_values_for_type(x509.RFC822Name)]
-    ends = read.not_valid_after_utc.strftime("%b %d %H:%M:%S %Y GMT")
     return {
         "subject": tuple((("commonName", str(each)),) for each in names),
         "issuer": tuple(((each.rfc4514_attribute_name, each.value),) for each in read.issuer),
         "serialNumber": f"{read.serial_number:X}",
         "subjectAltName": tuple(sans),
-        "notAfter": ends,
+        "notAfter": read.not_valid_after_utc.strftime("%b %d %H:%M:%S %Y GMT"),
     }

@@ -42,10 +42,8 @@ class DevCertificates:
             raise MissingExtra("making certificates", "access") from exc
         self._folder, self._now = folder, from_ms(clock.now_ms())
         # Untyped: the extra may be missing where types are checked.
-        self._x509: Any = x509
-        self._keys: Any = ec
-        self._hashes: Any = hashes
-        self._pem: Any = serialization
+        untyped: tuple[Any, ...] = x509, ec, hashes, serialization
+        self._x509, self._keys, self._hashes, self._pem = untyped
 
     def make(self, clients: Sequence[str], hosts: Sequence[str] = ()) -> list[Path]:
         """Make the authority if it is missing, and server and clients anew; return the certificates.
@@ -73,12 +71,10 @@ class DevCertificates:
                 loaded = self._pem.load_pem_private_key(key.read_bytes(), None)
                 return self._x509.load_pem_x509_certificate(certificate.read_bytes()), loaded
             except (OSError, ValueError) as exc:
-                why = f"it cannot be used again: {type(exc).__name__}"
-                raise InvalidCertificate(str(certificate), why) from None
+                raise InvalidCertificate(str(certificate), f"it cannot be used again: {type(exc).__name__}") from None
         return self._made("ca", "Penstock development authority", _CA_DAYS, None, [])
 
     def _issue(self, authority: tuple[Any, Any], name: str, hosts: Sequence[str]) -> None:
-        """Make the certificate of a server, or without hosts that of a client."""
         x509, purposes = self._x509, self._x509.oid.ExtendedKeyUsageOID
         extensions = [
             x509.ExtendedKeyUsage([purposes.SERVER_AUTH if hosts else purposes.CLIENT_AUTH]),
@@ -91,7 +87,6 @@ class DevCertificates:
     def _made(
         self, file: str, common_name: str, days: int, authority: tuple[Any, Any] | None, extensions: Sequence[Any]
     ) -> tuple[Any, Any]:
-        """Make a certificate with a new key, signed by an authority or by itself, and write both."""
         x509, pem, signs = self._x509, self._pem, authority is None
         key = self._keys.generate_private_key(self._keys.SECP256R1())
         subject = x509.Name([x509.NameAttribute(x509.oid.NameOID.COMMON_NAME, common_name)])

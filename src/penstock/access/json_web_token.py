@@ -74,8 +74,7 @@ class JwtVerifier:
     def _claims(self, token: str) -> tuple[dict[str, Any], str]:
         jwt = pyjwt()
         try:
-            head = jwt.get_unverified_header(token)
-            found = self._key(head.get("kid"))
+            found = self._key(jwt.get_unverified_header(token).get("kid"))
             claims: dict[str, Any] = jwt.decode(
                 token,
                 found.key,

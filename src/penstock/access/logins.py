@@ -122,8 +122,7 @@ class Logins:
 
     def check_revoked(self, certificate: Mapping[str, Any], peer: Peer) -> None:
         """Refuse a revoked certificate, whatever other credential comes with it. Raises Unauthenticated."""
-        why = self.revoked.why_not(credential_of(certificate), self._now())
-        if why:
+        if why := self.revoked.why_not(credential_of(certificate), self._now()):
             raise self.refuse("certificate", peer, why)
 
     def of_nobody(self, peer: Peer = CODE) -> Principal:
@@ -176,8 +175,7 @@ class Logins:
 
     def _bearer(self, force: PolicyInForce, token: str, peer: Peer) -> Principal:
         digest = token_digest(token)
-        name = force.policy.tokens.get(digest)
-        if name is not None:
+        if (name := force.policy.tokens.get(digest)) is not None:
             return Principal(name, peer.address, "token", token_credential(digest, name), None, peer.door)
         if force.policy.jwt is None:
             raise Unauthenticated("the token is not known")
@@ -218,8 +216,7 @@ class Logins:
     def _digest(self, method: str, peer: Peer, name: str, shown: str) -> bytes:
         if name:  # a success at one address must not help another address to guess the secret
             shown = f"{peer.address}\0{shown}"
-        whole = f"{method}\0{peer.door}\0{shown}".encode("utf-8", "surrogatepass")
-        return hmac.digest(self._key, whole, "sha256")
+        return hmac.digest(self._key, f"{method}\0{peer.door}\0{shown}".encode("utf-8", "surrogatepass"), "sha256")
 
     def _check_failures(self, method: str, peer: Peer, name: str) -> None:
         """Refuse a name that has to wait; this is not another failure. Raises Unauthenticated."""
@@ -241,8 +238,7 @@ class Logins:
             self._failures.failed(peer.address, name)
         metrics.AUTHENTICATIONS.add(door=peer.door, method=method, outcome="failed")
         if self.trail is not None:
-            known = name if name in self._force.policy.users else ""
-            self.trail.failed(peer, method, known, str(error))
+            self.trail.failed(peer, method, name if name in self._force.policy.users else "", str(error))
         return error
 
     def _now(self) -> float:

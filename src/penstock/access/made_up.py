@@ -57,13 +57,11 @@ class MadeUpSecrets:
     def users(self, name: str) -> Iterator[User]:
         """Yield a user for each kind of secret in the access file; no password matches them."""
         seed = self._seed(name)
-        password = _chosen(self._passwords, seed)
-        if password is not None:
+        if (password := _chosen(self._passwords, seed)) is not None:
             cost, block, lanes, length = password
             made_up = hashlib.shake_256(seed).digest(length)
             yield User(name, PasswordHash(cost, block, lanes, seed[:_SALT_BYTES], made_up))
-        alone = _chosen(self._alone, seed)
-        if alone is not None:
+        if (alone := _chosen(self._alone, seed)) is not None:
             made = {mechanism: _secret(mechanism, rounds, seed, _SALT_BYTES) for mechanism, rounds in alone}
             yield User(name, scram=made)
 

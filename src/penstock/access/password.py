@@ -97,12 +97,5 @@ def parse_token_hash(text: str) -> str | None:
 
 
 def _scrypt(secret: bytes, kept: PasswordHash) -> bytes:
-    return hashlib.scrypt(
-        secret,
-        salt=kept.salt,
-        n=1 << kept.cost,
-        r=kept.block,
-        p=kept.lanes,
-        maxmem=_MOST_MEMORY + 1024 * 1024,
-        dklen=len(kept.hash) or 32,
-    )
+    costs = {"n": 1 << kept.cost, "r": kept.block, "p": kept.lanes, "maxmem": _MOST_MEMORY + 1024 * 1024}
+    return hashlib.scrypt(secret, salt=kept.salt, **costs, dklen=len(kept.hash) or 32)

@@ -35,10 +35,9 @@ class RateLimit(NamedTuple):
     def buckets(self, now: float) -> tuple[TokenBucket | None, TokenBucket | None]:
         """Return full buckets of bytes and of requests, where they have a rate."""
         of_bytes, of_requests = self.bytes_per_second, self.requests_per_second
-        burst = max(1.0, of_requests * self.burst_seconds)
         return (
             TokenBucket(of_bytes, of_bytes * self.burst_seconds, now) if of_bytes else None,
-            TokenBucket(of_requests, burst, now) if of_requests else None,
+            TokenBucket(of_requests, max(1.0, of_requests * self.burst_seconds), now) if of_requests else None,
         )
 
 

@@ -130,7 +130,6 @@ class RemoteKeys(LookThread):
         return now - self._tried >= (SOONEST_SECONDS if hurries else self.at.refresh_seconds)
 
     def _fetch(self) -> str:
-        """Return the document. Raises OSError, HTTPException, ValueError."""
         kind = http.client.HTTPConnection if self._tls is None else http.client.HTTPSConnection
         connection = kind(self._url.hostname or "", self._url.port)
         end = socket.create_connection((connection.host, connection.port), _WAIT_SECONDS)

@@ -162,7 +162,6 @@ class RuleSet:
         )
 
     def _rules_of(self, principal: str, right: AccessRight, kind: ResourceKind) -> tuple[AccessRule, ...]:
-        """Return the rules on a principal's right to a kind, whatever the resource's name."""
         key = (principal, right, kind)
         found = self._concerning.get(key)
         if found is None:

@@ -58,8 +58,7 @@ class HandshakeLog:
 
     def failed(self, error: ssl.SSLError) -> None:
         """Log a failed handshake, unless the same reason was logged a short while ago."""
-        code = getattr(error, "verify_code", 0)
-        reason = _REVOKED.get(code) or error.reason or type(error).__name__
+        reason = _REVOKED.get(getattr(error, "verify_code", 0)) or error.reason or type(error).__name__
         now, last = self._clock.monotonic(), self._said.get(reason)
         if last is not None and now - last < _QUIET_SECONDS:
             return
@@ -100,8 +99,7 @@ class TlsFiles(NamedTuple):
 
     def paths(self) -> list[Path]:
         """Return every file."""
-        named = (self.certificate, self.key, self.client_ca, self.client_crl)
-        return [each for each in named if each is not None]
+        return [each for each in (self.certificate, self.key, self.client_ca, self.client_crl) if each is not None]
 
 
 class TlsIdentity(NamedTuple):
@@ -173,8 +171,7 @@ class ServerTls:
                 made.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
             required, optional = ssl.CERT_REQUIRED, ssl.CERT_OPTIONAL
             made.verify_mode = required if files.is_client_required else optional
-        expires = certificate_expires(files.certificate)
-        if expires is not None:
+        if (expires := certificate_expires(files.certificate)) is not None:
             metrics.CERTIFICATE_EXPIRES.set(expires)
         return made
 
@@ -199,7 +196,6 @@ def _check_readable(files: TlsFiles) -> None:
 
 @contextmanager
 def _named(path: Path, what: str) -> Iterator[None]:
-    """Raise InvalidCertificate with the name of the file for an error within."""
     try:
         yield
     except (OSError, ValueError) as exc:

@@ -49,10 +49,8 @@ _RIGHTS = {
     12: AccessRight.WRITE,
 }
 _KIND_NUMBERS = {kind: number for number, kind in _KINDS.items()}
-_REFUSED: Message = {
-    "error_code": E.CLUSTER_AUTHORIZATION_FAILED,
-    "error_message": "it needs the right to alter the cluster",
-}
+_ALTERING = "it needs the right to alter the cluster"
+_REFUSED: Message = {"error_code": E.CLUSTER_AUTHORIZATION_FAILED, "error_message": _ALTERING}
 _RIGHT_NUMBERS = {right: number for number, right in reversed(_RIGHTS.items())}
 
 
@@ -108,7 +106,6 @@ def rule_of(asked: Message, place: str) -> AccessRule:
 
 
 def _fits(acl: Acl, wanted: Message) -> bool:
-    """Return whether an ACL passes the filter of a request."""
     name, pattern = wanted["resource_name_filter"], wanted["pattern_type_filter"]
     if pattern == _MATCH and name is not None:
         is_named = matches(acl.resource_name + ANY if acl.pattern_type == _PREFIXED else acl.resource_name, name)
@@ -168,9 +165,8 @@ class Acls:
                 results.append({})
             except InvalidRule as exc:
                 results.append(error_fields(exc))
-        stored = self._broker.access.stored
         try:
-            self._check_door(call, (*stored, *rules))
+            self._check_door(call, (*self._broker.access.stored, *rules))
             await self._change(partial(self._broker.administration.add_rules, rules, call.principal.name))
         except Error as exc:
             results = [each or error_fields(exc) for each in results]
@@ -191,8 +187,7 @@ class Acls:
             self._check_door(call, tuple(each for each in stored if each not in going))
             by, rules = call.principal.name, self._broker.access.rules
             last = any(each.place != PLACE for each in rules)  # the access file has some, too
-            remove = self._broker.administration.remove_rules
-            await self._change(partial(remove, sorted(going, key=str), by, last=last))
+            await self._change(partial(self._broker.administration.remove_rules, sorted(going, key=str), by, last=last))
         except Error as exc:
             return {"filter_results": [error_fields(exc)] * len(asked)}
         gone = [[acl_of(each)._asdict() for each in dict.fromkeys(some)] for some in found]

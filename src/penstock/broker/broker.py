@@ -228,9 +228,8 @@ class Broker(ListeningPort):
     def _refuse(self, session: Session) -> None:
         self.measures.refused += 1
         if not self.is_stopping:
-            logger.warning(
-                "a connection of %s is refused: it holds its share of broker.connections", session.peer.address
-            )
+            refused = "a connection of %s is refused: it holds its share of broker.connections"
+            logger.warning(refused, session.peer.address)
 
     def dismiss(self, session: Session) -> None:
         """Forget a connection."""
@@ -314,8 +313,8 @@ class Broker(ListeningPort):
             raise
         except (Error, Refused) as exc:
             self._fail(slot, exc)
-            return
-        self._fill(slot, message)
+        else:
+            self._fill(slot, message)
 
     def _fail(self, slot: Slot, error: Error | Refused) -> None:
         """Reply with an error if the answer has a field for one; else end the connection."""
@@ -456,12 +455,10 @@ class Broker(ListeningPort):
 
 def _quota(bytes_per_second: int, clock: Clock) -> RateLimiter:
     """Return the limit of each client id; 0 is none."""
-    limits = (RateLimit("*", "*", bytes_per_second),) if bytes_per_second else ()
-    return RateLimiter(limits, clock)
+    return RateLimiter((RateLimit("*", "*", bytes_per_second),) if bytes_per_second else (), clock)
 
 
 def _is_long(answer: Message) -> bool:
-    """Return whether any list of an answer has many elements."""
     left, unseen = _LONG_ANSWER, [answer]
     while unseen and left > 0:
         for value in unseen.pop().values():

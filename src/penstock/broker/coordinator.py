@@ -238,7 +238,6 @@ class Coordinator:
         return answer
 
     async def _rejoin(self, held: HeldGroup, member: GroupMember) -> Message:
-        """Wait with a member until all have joined."""
         group = held.group
         if group.state is not GroupState.PREPARING:
             self._prepare(group)
@@ -248,7 +247,6 @@ class Coordinator:
         return cast(Message, await waiting)
 
     def _prepare(self, group: ConsumerGroup) -> None:
-        """Start a rebalance: all members have to join again."""
         now, delay = self._now(), self._broker.settings.join_delay.total_seconds()
         is_first = group.state is GroupState.EMPTY
         group.state = GroupState.PREPARING
@@ -281,8 +279,8 @@ class Coordinator:
         for each in group.members.values():
             self._heard(each)
             _answer_join(each, _joined(group, each))
-        words = group.name, group.generation, len(group.members)
-        logger.info("group %s: generation %d, %d members", *words, extra={"group": group.name})
+        numbers = group.generation, len(group.members)
+        logger.info("group %s: generation %d, %d members", group.name, *numbers, extra={"group": group.name})
 
     async def _write(self, held: HeldGroup) -> bool | None:
         """Store the generation of a group; return whether it is still coordinated here, or None if that fails."""
@@ -446,7 +444,6 @@ def checked(group: ConsumerGroup, id: str, instance: str | None, generation: int
 
 
 def _refuse(member: GroupMember, number: E) -> None:
-    """Answer what a member waits for with an error."""
     _answer_join(member, {"error_code": number})
     _answer_sync(member, {"error_code": number})
 
@@ -456,11 +453,8 @@ def _protocols(body: Message) -> list[tuple[str, bytes]]:
 
 
 def _update(member: GroupMember, body: Message) -> None:
-    member.protocols = _protocols(body)
-    member.session_ms = body["session_timeout_ms"]
-    member.rebalance_ms = body["rebalance_timeout_ms"]
-    if member.rebalance_ms < 0:
-        member.rebalance_ms = member.session_ms
+    member.protocols, member.session_ms = _protocols(body), body["session_timeout_ms"]
+    member.rebalance_ms = body["rebalance_timeout_ms"] if body["rebalance_timeout_ms"] >= 0 else member.session_ms
 
 
 def _joined(group: ConsumerGroup, member: GroupMember) -> Message:

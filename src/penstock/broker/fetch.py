@@ -42,8 +42,6 @@ _MOST_WOKEN = 32  # fetches that one record wakes in one step of the loop
 
 
 class _AtEnd(NamedTuple):
-    """The end and the start of a partition at the last look."""
-
     end: int
     start: int
 
@@ -130,8 +128,7 @@ class Waiters:
     def remove(self, fetch: FetchUnderWay) -> None:
         """Remove a fetch."""
         for key in fetch.keys:
-            waiting = self._by_key.get(key)
-            if waiting is not None:
+            if (waiting := self._by_key.get(key)) is not None:
                 waiting.discard(fetch)
                 if not waiting:
                     del self._by_key[key]
@@ -165,8 +162,7 @@ class FetchHandler:
         request, broker = slot.request, self._broker
         wanted = yield from decode_fetch(request.data, request.version, request.at)
         if wanted.session_id or wanted.session_epoch > 0:
-            not_found = int(E.FETCH_SESSION_ID_NOT_FOUND)
-            slot.fill((yield from encode_fetched((), request.version, error=not_found)))
+            slot.fill((yield from encode_fetched((), request.version, error=int(E.FETCH_SESSION_ID_NOT_FOUND))))
             return
         longest = broker.settings.fetch_wait.total_seconds()
         deadline = broker.clock.monotonic() + min(max(wanted.max_wait_ms, 0) / 1000, longest)
@@ -199,7 +195,6 @@ class FetchHandler:
             self._broker.failed(fetch.slot, exc)
 
     def _look_at_all(self, fetch: FetchUnderWay) -> CodecSteps[None]:
-        """Look in memory if that is enough, else in a thread of the pool."""
         broker, wanted = self._broker, fetch.wanted
         fetch.looked_ms = broker.clock.now_ms() if tracing.is_on() else None
         if fetch.rules is not broker.access.version:  # a change wakes waiting fetches
@@ -275,7 +270,6 @@ class FetchHandler:
             tell_fetch(parts, asked, since_ms=fetch.looked_ms, client_id=slot.request.client_id)
 
     def _forget(self, fetch: FetchUnderWay) -> None:
-        """Stop waiting: the fetch cannot be answered."""
         if fetch.timer is not None:
             fetch.timer.cancel()
         self.waiters.remove(fetch)
@@ -302,8 +296,7 @@ class FetchHandler:
         for place, part in enumerate(parts):
             if place % _STEP_PARTS == _STEP_PARTS - 1:
                 yield
-            topic = self._broker.topics.having(part.topic, part.partition)
-            if topic is not None:
+            if (topic := self._broker.topics.having(part.topic, part.partition)) is not None:
                 found.append((topic.id, part.partition))
         return found
 
@@ -320,8 +313,7 @@ class FetchHandler:
             if max_bytes <= 0:
                 return _not_at_its_end(part)
             return self._read(topic, part, min(max_bytes, max(part.max_bytes, 1)), committed, at_once=True)
-        aborted = () if committed else None
-        return FetchedPart(part.topic, part.partition, 0, known.end, known.end, known.start, aborted)
+        return FetchedPart(part.topic, part.partition, 0, known.end, known.end, known.start, () if committed else None)
 
     def _read_all(self, parts: Sequence[WantedPart], left: int, committed: bool) -> list[FetchedPart]:
         """Read some partitions, until there are enough bytes. In a thread of the pool."""

@@ -23,8 +23,7 @@ def tell_fetch(
     parts: Sequence[FetchedPart], offsets: Mapping[tuple[str, int], int], *, since_ms: int, client_id: str
 ) -> None:
     """Add a span to the traces of records sent to a client; `offsets`: where its fetch began."""
-    topics = sorted({part.topic for part in parts if part.pieces})
-    if topics:
+    if topics := sorted({part.topic for part in parts if part.pieces}):
         parents = islice(_contexts(parts, offsets), _RECORDS)
         given = {"topic": ",".join(topics), "client": client_id[:_CLIENT_LENGTH]}
         tracing.tell_batch("penstock.fetch", parents, since_ms=since_ms, **given)

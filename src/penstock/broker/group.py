@@ -224,8 +224,7 @@ class ClientGroupStore:
 
     def holds(self, tx: Transaction, hold: Hold) -> bool:
         """Return whether a group is still coordinated here, and lock it until the transaction ends."""
-        rows = tx.rows("broker", "kafka_group_lock", group_id=hold.group_id)
-        return rows == [(self._owner, hold.epoch)]
+        return tx.rows("broker", "kafka_group_lock", group_id=hold.group_id) == [(self._owner, hold.epoch)]
 
     def forget(self, hold: Hold, places: Iterable[ClientPlace]) -> bool:
         """Delete the offsets of a group in some partitions."""
@@ -249,8 +248,7 @@ class ClientGroupStore:
 
         def look(tx: Transaction) -> list[ListedGroup]:
             known = {id: (type, bool(members)) for id, type, members in tx.rows("broker", "kafka_groups")}
-            rows = tx.rows("delivery", "client_groups")
-            return [ListedGroup(name, *known.get(id, ("", False))) for id, name in rows]
+            return [ListedGroup(name, *known.get(id, ("", False))) for id, name in tx.rows("delivery", "client_groups")]
 
         return self._database.look(look)
 
@@ -266,11 +264,10 @@ class ClientGroupStore:
 
 def generation_row(group: ConsumerGroup) -> dict[str, Any]:
     """Return the columns of a group's row for its present generation."""
-    members = [each.stored() for each in group.members.values()]
     return {
         "generation": group.generation,
         "protocol_type": group.protocol_type,
         "protocol": group.protocol,
         "leader": group.leader,
-        "members": msgspec.json.encode(members).decode(),
+        "members": msgspec.json.encode([each.stored() for each in group.members.values()]).decode(),
     }

@@ -11,14 +11,7 @@ from penstock.access import resource
 from penstock.access.resource import AccessRight
 from penstock.delivery.client_cursors import ClientCommit, ClientPlace
 from penstock.errors import Error
-from penstock.wire.kafka.apis.groups import (
-    DELETE_GROUPS,
-    DESCRIBE_GROUPS,
-    LIST_GROUPS,
-    OFFSET_COMMIT,
-    OFFSET_DELETE,
-    OFFSET_FETCH,
-)
+from penstock.wire.kafka.apis import groups as apis
 from penstock.wire.kafka.error_numbers import ErrorNumber as E
 from penstock.wire.kafka.layout import Message
 
@@ -43,9 +36,9 @@ class GroupAdmin:
     def __init__(self, broker: "Broker", groups: Coordinator) -> None:
         self._broker, self._groups = broker, groups
         self.handlers: dict[int, RequestHandler] = {
-            LIST_GROUPS.key: self.list,
-            DESCRIBE_GROUPS.key: self.describe,
-            DELETE_GROUPS.key: self.delete,
+            apis.LIST_GROUPS.key: self.list,
+            apis.DESCRIBE_GROUPS.key: self.describe,
+            apis.DELETE_GROUPS.key: self.delete,
         }
 
     async def list(self, call: ClientCall) -> Reply:
@@ -105,7 +98,7 @@ class GroupAdmin:
                 await self._delete(call, name)
                 number = E.NONE
             except (Error, Refused) as exc:
-                number = number_of(exc, DELETE_GROUPS.key)
+                number = number_of(exc, apis.DELETE_GROUPS.key)
             results.append({"group_id": name, "error_code": number})
         return {"results": results}
 
@@ -128,9 +121,9 @@ class GroupOffsets:
     def __init__(self, broker: "Broker", groups: Coordinator) -> None:
         self._broker, self._groups = broker, groups
         self.handlers: dict[int, RequestHandler] = {
-            OFFSET_COMMIT.key: self.commit,
-            OFFSET_FETCH.key: self.fetch,
-            OFFSET_DELETE.key: self.delete,
+            apis.OFFSET_COMMIT.key: self.commit,
+            apis.OFFSET_FETCH.key: self.fetch,
+            apis.OFFSET_DELETE.key: self.delete,
         }
 
     async def commit(self, call: ClientCall) -> Reply:
@@ -174,12 +167,10 @@ class GroupOffsets:
         return commits, numbers
 
     def _check_member(self, held: HeldGroup, body: Message) -> None:
-        """Raise Refused unless the client belongs to the group, or the group has no members."""
-        group, id = held.group, body["member_id"]
-        generation = body["generation_id_or_member_epoch"]
+        group, generation = held.group, body["generation_id_or_member_epoch"]
         if generation < 0 and group.state is GroupState.EMPTY:
             return
-        member = checked(group, id, body["group_instance_id"], generation)
+        member = checked(group, body["member_id"], body["group_instance_id"], generation)
         if group.state is GroupState.COMPLETING:
             raise Refused(E.REBALANCE_IN_PROGRESS)
         member.deadline = self._broker.clock.monotonic() + member.session_ms / 1000
@@ -195,8 +186,7 @@ class GroupOffsets:
 
     async def fetch(self, call: ClientCall) -> Reply:
         """Return the offsets of groups."""
-        body = call.body
-        stable = body["require_stable"]
+        body, stable = call.body, call.body["require_stable"]
         if call.version < _FIRST_WITH_GROUPS:
             return await self._fetch(call, body["group_id"], body["topics"], stable)
         groups = []
@@ -209,10 +199,9 @@ class GroupOffsets:
         try:
             self._groups.check(call, name, AccessRight.DESCRIBE)
             known, open_places = await self._broker.run(partial(self._groups.store.committed, name))
-            unstable = open_places if stable else set()
-            return {"topics": await self._places(call, wanted, known, unstable)}
+            return {"topics": await self._places(call, wanted, known, open_places if stable else set())}
         except (Error, Refused) as exc:
-            number = number_of(exc, OFFSET_FETCH.key)
+            number = number_of(exc, apis.OFFSET_FETCH.key)
         return {"error_code": number, "topics": await _all_failed(call, wanted, number)}
 
     async def _places(

@@ -38,8 +38,7 @@ class BrokerMeasures:
     def tell(self) -> None:
         """Publish the counts since the last time, and the gauges."""
         for key, count in self.requests.items():
-            name = APIS[key].name if key in APIS else _UNKNOWN
-            metrics.KAFKA_REQUESTS.add(count, api=name)
+            metrics.KAFKA_REQUESTS.add(count, api=APIS[key].name if key in APIS else _UNKNOWN)
         for series, counts in (
             (metrics.KAFKA_PRODUCED, self.produced),
             (metrics.KAFKA_FETCHED, self.fetched),

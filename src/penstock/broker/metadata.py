@@ -137,7 +137,6 @@ class ClusterMetadata:
         }
 
     async def _named(self, call: ClientCall, wanted: list[Message]) -> list[Any]:
-        """Return the topics that a request names, by name or id, each once."""
         topics = self._broker.topics
         asked: dict[tuple[str | None, bytes], Message] = {}
         missing: list[str] = []
@@ -162,7 +161,6 @@ class ClusterMetadata:
         return found
 
     async def _create_missing(self, call: ClientCall, names: list[str]) -> None:
-        """Create missing topics, if settings, request and rights all allow it."""
         settings, topics = self._broker.settings, self._broker.topics
         if not settings.auto_create or not call.body["allow_auto_topic_creation"]:
             return
@@ -284,8 +282,7 @@ class ClusterMetadata:
             middle = (low + high) // 2
             found = log.offsets_at(topic, middle, [within]).get(within.partition, within.high)
             low, high = (middle, high) if found < within.high else (low, middle)
-        offset = log.offsets_at(topic, low, [within])[within.partition]
-        return self._found(topic, within.partition, offset)
+        return self._found(topic, within.partition, log.offsets_at(topic, low, [within])[within.partition])
 
     async def offset_for_leader_epoch(self, call: ClientCall) -> Reply:
         """Return the end of an epoch: there is one epoch, which ends where the partition does."""

@@ -78,7 +78,6 @@ class ProduceHandler:
             slot.session.go_on()
 
     def _sorted_out(self, slot: Slot) -> CodecSteps[ProduceBegun]:
-        """Return the parts of a request, and those that can be written."""
         request = slot.request
         produced = yield from decode_produce(request.data, request.version, request.at)
         answers: list[AnsweredPart | None] = []
@@ -100,7 +99,6 @@ class ProduceHandler:
             self._broker.call_soon(done, written)
 
     def _checked(self, slot: Slot, produced: Produced, part: ProducedPart) -> Write | AnsweredPart:
-        """Return the write for a partition, or the answer that refuses it."""
         number, message = ErrorNumber.NONE, None
         principal, access = slot.session.principal, self._broker.access
         name = produced.transactional_id
@@ -161,7 +159,7 @@ class ProduceHandler:
             slot.fill([answer_bytes], throttle_ms)
             return
         # There is no answer; Kafka ends the connection so that the client notices the failure.
-        slot.leave(throttle_ms)
+        slot.session.filled(slot, throttle_ms)
         if failed:
             slot.session.close()
 
@@ -176,8 +174,7 @@ def _form(version: int, transactional_id: str | None, part: ProducedPart) -> tup
     if version < _FIRST_WITH_ZSTD and records[_ATTRIBUTES_AT] & _CODEC_BITS == Compression.ZSTD:
         return ErrorNumber.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce version 7 or later"
     if transactional_id is None and records[_ATTRIBUTES_AT] & _TRANSACTIONAL_BIT:
-        number = ErrorNumber.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-        return number, "a batch of a transaction needs its transactional id"
+        return ErrorNumber.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "a batch of a transaction needs its transactional id"
     return ErrorNumber.NONE, None
 
 

@@ -36,8 +36,7 @@ class RetentionTask:
 
     async def _run(self) -> None:
         try:
-            done = await self._broker.run(self._retention.run)
-            if done.full:
+            if (await self._broker.run(self._retention.run)).full:
                 self._next = 0.0
         except Error as exc:
             logger.warning("retention waits and tries again: %s", exc)

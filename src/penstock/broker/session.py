@@ -64,10 +64,6 @@ class Slot:
         self.pieces = [answer_head(None, 0, self.request.correlation_id, len(data)), data]
         self.session.filled(self)
 
-    def leave(self, throttle_ms: int = 0) -> None:
-        """Send no answer: the request wants none."""
-        self.session.filled(self, throttle_ms)
-
 
 class Session(asyncio.BufferedProtocol):
     """The protocol of one connection. Lives in the loop's thread."""
@@ -355,8 +351,7 @@ class Session(asyncio.BufferedProtocol):
             self._broker.flow.release(size, self.holder)
 
     def _count_receiving(self) -> None:
-        change = self._connection.large_bytes - self._receiving
-        if change:
+        if change := self._connection.large_bytes - self._receiving:
             self._receiving += change
             self._broker.flow.receive(self, change)
 

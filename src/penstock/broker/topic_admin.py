@@ -85,8 +85,7 @@ class TopicAdmin:
         self._broker.topics.refresh()
         if name in self._broker.topics.by_name:
             raise Refused(E.TOPIC_ALREADY_EXISTS, f"topic {name!r} is there already")
-        partitions = asked["num_partitions"]
-        partitions = self._broker.settings.partitions if partitions == -1 else partitions
+        partitions = self._partitions(asked)
         if call.body["validate_only"]:
             check_topic(name)
             check_partitions(partitions)
@@ -94,6 +93,9 @@ class TopicAdmin:
         configs = {key: value for key, value in setting.configs.items() if value is not None}
         keep, compaction = topic_configs.kept_of(setting.keep, configs), compaction_of(configs)
         self._broker.administration.create_topic(name, partitions, setting.partitioner, keep, configs, compaction)
+
+    def _partitions(self, asked: Message) -> int:
+        return self._broker.settings.partitions if asked["num_partitions"] == -1 else int(asked["num_partitions"])
 
     def _check_compaction(self, setting: Setting) -> None:
         if setting.policy and "compact" in setting.policy and not self._broker.store.log.compacts:
@@ -105,8 +107,7 @@ class TopicAdmin:
         if answer["error_code"]:
             return {}
         if topic is None:  # the request only wants it checked
-            usual, count = self._broker.settings.partitions, asked["num_partitions"]
-            return {"num_partitions": usual if count == -1 else count, "replication_factor": 1}
+            return {"num_partitions": self._partitions(asked), "replication_factor": 1}
         return {
             "topic_id": self._broker.topics.uuid(topic),
             "num_partitions": topic.partitions,
@@ -250,8 +251,7 @@ class TopicAdmin:
         return {"responses": responses}
 
     def _set(self, call: ClientCall, asked: Message, read: ReadConfigs) -> None:
-        name = asked["resource_name"]
-        topic = self._broker.topics.get(name)
+        topic = self._broker.topics.get(asked["resource_name"])
         stored = self._stored(topic)
         given = read(asked, {each.name: each.value for each in self._shown(topic, stored)})
         setting = read_configs(given, self._broker.settings.batch_bytes)

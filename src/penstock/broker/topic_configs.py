@@ -23,18 +23,9 @@ _TOMBSTONE_MS = 86_400_000
 FOR_EVER = Keep(-1, -1, -1)
 _KEEP = {"retention.ms": "age_ms", "retention.bytes": "bytes", RETENTION_RECORDS: "records"}
 UNIMPORTANT = {  # no value of these loses or shows anything
-    "segment.bytes",
-    "segment.ms",
-    "segment.index.bytes",
-    "segment.jitter.ms",
-    "index.interval.bytes",
-    "file.delete.delay.ms",
-    "flush.messages",
-    "flush.ms",
-    "preallocate",
-    "unclean.leader.election.enable",
-    "message.downconversion.enable",
-    "min.cleanable.dirty.ratio",
+    *("segment.bytes", "segment.ms", "segment.index.bytes", "segment.jitter.ms", "index.interval.bytes"),
+    *("file.delete.delay.ms", "flush.messages", "flush.ms", "preallocate", "unclean.leader.election.enable"),
+    *("message.downconversion.enable", "min.cleanable.dirty.ratio"),
 }
 _AS_IT_IS = {"compression.type": "producer", "message.timestamp.type": "CreateTime", "min.insync.replicas": "1"}
 # The configs that go back to their defaults where a request sets all.
@@ -45,6 +36,12 @@ _NOT_HERE = {  # they would change which records are taken or kept; not shown
     "message.timestamp.after.max.ms": _FOR_EVER_MS,
     "min.compaction.lag.ms": "0",
     "max.compaction.lag.ms": _FOR_EVER_MS,
+}
+_HELP = {
+    FOREIGN_KEYS: "Whether clients may put keys where the topic's own rule does not, giving up their order.",
+    CLEANUP: "What becomes of old records: delete, compact, or both.",
+    TOMBSTONES: "How long a compacted topic keeps tombstones, in milliseconds.",
+    MESSAGE_BYTES: "How many bytes a batch has at most, as it is sent.",
 }
 
 
@@ -134,7 +131,13 @@ def shown_configs(
     topic: Topic, stored: Mapping[str, str], compaction: Compaction | None, default_ms: int, batch_bytes: int
 ) -> list[TopicConfig]:
     """Return all configs of a topic."""
-    policy = _DELETE if compaction is None else stored.get(CLEANUP, _COMPACT)
+    tombstone_ms = _TOMBSTONE_MS if compaction is None else compaction.tombstone_ms
+    settable = (
+        (FOREIGN_KEYS, stored.get(FOREIGN_KEYS, _REFUSED), _STRING, FOREIGN_KEYS not in stored),
+        (CLEANUP, _DELETE if compaction is None else stored.get(CLEANUP, _COMPACT), _LIST, compaction is None),
+        (TOMBSTONES, str(tombstone_ms), _LONG, TOMBSTONES not in stored),
+        (MESSAGE_BYTES, stored.get(MESSAGE_BYTES, str(batch_bytes)), _LONG, MESSAGE_BYTES not in stored),
+    )
     limits = (
         ("retention.ms", topic.keep.age_ms, default_ms, "How long records are kept, in milliseconds; -1: for ever."),
         ("retention.bytes", topic.keep.bytes, -1, "How many bytes of a partition are kept; -1: no limit."),
@@ -145,34 +148,11 @@ def shown_configs(
             TopicConfig(name, str(default if kept is None else kept), _LONG, is_default=kept is None, help=help)
             for name, kept, default, help in limits
         ),
-        TopicConfig(
-            FOREIGN_KEYS,
-            stored.get(FOREIGN_KEYS, _REFUSED),
-            is_default=FOREIGN_KEYS not in stored,
-            help="Whether clients may put keys where the topic's own rule does not, giving up their order.",
+        *(
+            TopicConfig(name, value, kind, is_default=is_default, help=_HELP[name])
+            for name, value, kind, is_default in settable
         ),
         TopicConfig(PARTITIONER, topic.partitioner, read_only=True, help="Which rule puts keys into partitions."),
-        TopicConfig(
-            CLEANUP,
-            policy,
-            _LIST,
-            is_default=compaction is None,
-            help="What becomes of old records: delete, compact, or both.",
-        ),
-        TopicConfig(
-            TOMBSTONES,
-            str(_TOMBSTONE_MS if compaction is None else compaction.tombstone_ms),
-            _LONG,
-            is_default=TOMBSTONES not in stored,
-            help="How long a compacted topic keeps tombstones, in milliseconds.",
-        ),
-        TopicConfig(
-            MESSAGE_BYTES,
-            stored.get(MESSAGE_BYTES, str(batch_bytes)),
-            _LONG,
-            is_default=MESSAGE_BYTES not in stored,
-            help="How many bytes a batch has at most, as it is sent.",
-        ),
         *(
             TopicConfig(name, stored[name], is_default=False, help="Kept; it makes no difference here.")
             for name in sorted(UNIMPORTANT & stored.keys())

@@ -110,8 +110,7 @@ class TransactionStore:
         if row.state.is_decided:
             return E.CONCURRENT_TRANSACTIONS
         if row.state is _S.OPEN:
-            # Another start of the producer fences the previous one; the same one must ask again with its
-            # epoch.
+            # Another start of the producer fences the previous one; the same one must ask again with its epoch.
             fenced = row if known is not None else row._replace(epoch=row.epoch + 1)
             row, _ = self._decide(tx, fenced, committed=False)
             if row.state.is_decided:
@@ -210,8 +209,7 @@ class TransactionStore:
         def change(tx: Transaction) -> None:
             now = self._find(tx, transactional_id)
             if now is not None and now[:3] == row[:3]:
-                state = _S.COMMITTED if committed else _S.ABORTED
-                self._put(tx, now._replace(state=state, partitions=()))
+                self._put(tx, now._replace(state=_S.COMMITTED if committed else _S.ABORTED, partitions=()))
 
         self._database.run(change)
 
@@ -277,13 +275,6 @@ class TransactionStore:
         return row
 
     def _put(self, tx: Transaction, row: _ProducerRow) -> None:
-        tx.change(
-            "log",
-            "kafka_producer_put",
-            id=row.id,
-            epoch=row.epoch,
-            state=row.state.value,
-            partitions=msgspec.json.encode(row.partitions).decode(),
-            timeout_ms=row.timeout_ms,
-            now_ms=own_ms(self._clock),
-        )
+        params = {"id": row.id, "epoch": row.epoch, "state": row.state.value, "timeout_ms": row.timeout_ms}
+        partitions = msgspec.json.encode(row.partitions).decode()
+        tx.change("log", "kafka_producer_put", **params, partitions=partitions, now_ms=own_ms(self._clock))

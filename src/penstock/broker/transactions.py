@@ -70,7 +70,6 @@ class TransactionHandler:
         return {"producer_id": given.id, "producer_epoch": given.epoch}
 
     def _check(self, call: ClientCall, name: str) -> None:
-        """Raise Refused unless a transactional id is coordinated here, and the caller may use it."""
         if not 0 < len(name) <= NAME_CHARACTERS or "\0" in name:
             raise Refused(E.INVALID_REQUEST)
         if not call.may(AccessRight.WRITE, resource.transaction(name)):
@@ -141,12 +140,11 @@ class TransactionHandler:
                     check = partial(self._store.check_open, transactional_id=transaction, producer=producer)
                     await self._broker.run(partial(self._broker.store.database.run, check))
                 held = await self._groups.find(call, body["group_id"])
-            group = held.group
+            group, hold = held.group, held.hold
             if is_member:
                 checked(group, body["member_id"], body["group_instance_id"], body["generation_id"])
                 if group.state is GroupState.COMPLETING:
                     raise Refused(E.REBALANCE_IN_PROGRESS)
-            hold = held.hold
 
             def change(tx: Transaction) -> bool:
                 if not self._groups.store.holds(tx, hold):
@@ -169,8 +167,7 @@ class TransactionHandler:
         """Commit a transaction, or abort it."""
         body, name = call.body, call.body["transactional_id"]
         self._check(call, name)
-        end = partial(self._store.end, name, _producer(body), committed=body["committed"])
-        await self._broker.lock_waits.run(end)
+        await self._broker.lock_waits.run(partial(self._store.end, name, _producer(body), committed=body["committed"]))
         return {"error_code": 0}
 
     def tick(self) -> None:
@@ -186,8 +183,7 @@ class TransactionHandler:
             if now >= self._next_expiry:
                 self._next_expiry = now + _EXPIRE_SECONDS
                 age_ms = int(self._broker.settings.producer_expires.total_seconds() * 1000)
-                topics = list(self._broker.topics.by_id)
-                await self._broker.run(partial(self._store.expire, age_ms, topics))
+                await self._broker.run(partial(self._store.expire, age_ms, list(self._broker.topics.by_id)))
         except Error as exc:
             logger.debug("late transactions were not looked for: %s", exc)
         finally:
@@ -196,8 +192,7 @@ class TransactionHandler:
     async def list(self, call: ClientCall) -> Reply:
         """Return the transactional ids that are coordinated here."""
         states, ids = set(call.body["state_filters"]), set(call.body["producer_id_filters"])
-        longer_ms = call.body["duration_filter"]
-        known = set(KAFKA_NAMES.values())
+        longer_ms, known = call.body["duration_filter"], set(KAFKA_NAMES.values())
         found = []
         async for each in call.each(await self._broker.run(self._store.listed)):
             name = KAFKA_NAMES[each.state]

@@ -59,8 +59,7 @@ class Conversion:
             value = self._converted(record.topic, record.type, record.data, content_type, wanted)
         except NotConvertible as exc:
             return record, str(exc)
-        headers = _marked(record.raw_headers, wanted)
-        return replace(record, data=value, raw_headers=headers, _value=msgspec.UNSET), ""
+        return replace(record, data=value, raw_headers=_marked(record.raw_headers, wanted), _value=msgspec.UNSET), ""
 
     def _converted(self, topic: str, type: str | None, value: bytes, content_type: str, wanted: str) -> bytes:
         schema = self._schema(topic, type or "")

@@ -52,8 +52,7 @@ def _lines(series: Series) -> Iterator[str]:
     if not values and not series.labels and series.kind is not SeriesKind.GAUGE:
         values = {(): Buckets() if series.kind is SeriesKind.HISTOGRAM else 0}  # uncounted means 0
     for labels, value in sorted(values.items()):
-        pairs = zip(series.labels, labels, strict=True)
-        named = [f'{name}="{label.translate(_IN_LABEL)}"' for name, label in pairs]
+        named = [f'{name}="{label.translate(_IN_LABEL)}"' for name, label in zip(series.labels, labels, strict=True)]
         if not isinstance(value, Buckets):
             yield f"{series.name}{_braced(named)} {_number(value)}"
             continue

@@ -168,7 +168,6 @@ class LeasedGroup:
         self.worker.stop(0.0)
 
     def _answer(self, held: HeldRecord, outcome: Outcome | Nacked) -> bool:
-        """Answer a record, if it has no answer yet; return whether it had none."""
         if held.answer.done():
             return False
         self._out[held.place] = held

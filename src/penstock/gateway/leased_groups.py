@@ -60,10 +60,8 @@ class LeasedGroups:
 
     async def drop(self, group: str, topic: str) -> None:
         """Stop serving a group on a topic that is to be deleted."""
-        task = self._forget((group, topic))
-        if task is not None:
-            found = await asyncio.shield(task)
-            await asyncio.get_running_loop().run_in_executor(None, self._stop, found)
+        if (task := self._forget((group, topic))) is not None:
+            await asyncio.get_running_loop().run_in_executor(None, self._stop, await asyncio.shield(task))
 
     def close(self) -> None:
         """Give all groups back; from another thread, while the event loop still runs.
@@ -103,13 +101,11 @@ class LeasedGroups:
             self._forget(place)
 
     def _forget(self, place: tuple[str, str]) -> "asyncio.Task[LeasedGroup] | None":
-        holder = self._holders.pop(place, None)
-        if holder is not None:
+        if (holder := self._holders.pop(place, None)) is not None:
             self._places.give_back(holder)
         return self._groups.pop(place, None)
 
     async def _look(self) -> None:
-        """Give back the groups that have been idle for a while."""
         loop = asyncio.get_running_loop()
         while self._groups and not self._is_closing:
             await asyncio.sleep(min(_LOOK_SECONDS, self._settings.group_idle.total_seconds()))

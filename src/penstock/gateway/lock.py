@@ -40,15 +40,13 @@ class Locked:
         self._app, self._access, self._plaintext = app, access, secrets_in_plaintext
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Authenticate a request and pass it on."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         address = str(scope["client"][0]) if scope.get("client") else "local"
         private = scope.get("scheme") == "https" or address == "local" or is_loopback(address)
         peer = Peer(address, DOOR, private or self._plaintext)
-        page = foreign_page(scope)
-        if page is not None:
+        if (page := foreign_page(scope)) is not None:
             self._access.refuse(DOOR, peer, "the request is of a page of another site")
             await send_problem(send, 403, ForeignPage(page))
             return
@@ -70,8 +68,7 @@ class Locked:
     async def _principal(self, scope: Any, peer: Peer) -> Principal:
         said = [value for name, value in scope["headers"] if name.lower() == b"authorization"]
         certificate = scope.get(CERTIFICATE)
-        is_open = scope["path"] in OPEN_PATHS
-        if is_open and not said and not certificate and not self._access.admits_anonymous:
+        if scope["path"] in OPEN_PATHS and not said and not certificate and not self._access.admits_anonymous:
             raise Unauthenticated("nothing was shown")  # a probe: not a failure worth reporting
         return await authenticated(self._access, peer, said, certificate)
 
@@ -88,7 +85,6 @@ class KnownHosts:
         self._app, self._names = app, frozenset(each.lower() for each in ("localhost", *names))
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Answer a request to a known name."""
         if scope["type"] == "http" and scope.get("scheme") != "https":
             for name, value in scope["headers"]:
                 if name == b"host" and not self._knows(value.decode("latin-1")):

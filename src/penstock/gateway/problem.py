@@ -57,8 +57,7 @@ def told(error: Exception) -> ErrorTold:
         return ErrorTold(500, "error", None, None)
     status = status_of(error)
     if error.retryable or status == 503:
-        seconds = error.seconds if isinstance(error, RateLimited) else 1.0
-        return ErrorTold(status, error.code, str(error), seconds)
+        return ErrorTold(status, error.code, str(error), error.seconds if isinstance(error, RateLimited) else 1.0)
     if status == 500 and error.fault is not Fault.OUTSIDE:
         logger.error("a request failed", exc_info=traced(error))
         return ErrorTold(status, error.code, None, None)

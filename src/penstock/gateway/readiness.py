@@ -108,12 +108,10 @@ class StoreProbe:
         return StoreSilence(f"the store has not answered for {silent:.1f} s")
 
     def _call(self) -> StoreCall:
-        """Return a call to wait for: the one in flight, or a new one."""
         with self._lock:
             now = self._clock.monotonic()
             self._calls = [each for each in self._calls if not each.is_done]
-            is_enough = len(self._calls) >= MOST_CALLS
-            if self._calls and (is_enough or now - self._calls[-1].began < HOPELESS_SECONDS):
+            if self._calls and (len(self._calls) >= MOST_CALLS or now - self._calls[-1].began < HOPELESS_SECONDS):
                 return self._calls[-1]
             call = StoreCall(self._store, now)
             call.start()  # first: a call that gets no thread is not waited for

@@ -81,7 +81,6 @@ def _ways(cls: Any) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
 
 
 def _parsed(cls: Any, schema: Any) -> tuple[Any, bytes]:
-    """Return a schema in the library's form, and its fingerprint. Raises NotAnEventClass."""
     from fastavro.schema import SchemaParseException, fingerprint, parse_schema, to_parsing_canonical_form
 
     try:

@@ -77,7 +77,8 @@ def from_json(text: bytes, received_ms: int) -> Record:
         event = msgspec.json.decode(text, type=_JsonEvent)
     except (ValueError, RecursionError) as exc:
         raise InvalidEnvelope("*", str(exc)) from exc
-    _check_version(event.specversion)
+    if event.specversion != SPEC_VERSION:
+        raise InvalidEnvelope("specversion", f"is {shown(event.specversion)}; only {SPEC_VERSION} is supported")
     for name in ("id", "type", "source"):
         if not getattr(event, name):
             raise InvalidEnvelope(name, "must not be empty")
@@ -124,11 +125,6 @@ def _data(event: _JsonEvent) -> bytes | None:
 def _headers(event: _JsonEvent) -> RawHeaders:
     content_type = event.datacontenttype or (BINARY if event.data_base64 is not None else JSON)
     return () if content_type == JSON else ((CONTENT_TYPE, content_type.encode()),)
-
-
-def _check_version(version: str) -> None:
-    if version != SPEC_VERSION:
-        raise InvalidEnvelope("specversion", f"is {shown(version)}; only {SPEC_VERSION} is supported")
 
 
 def is_binary(headers: Mapping[str, str]) -> bool:

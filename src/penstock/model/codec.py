@@ -44,7 +44,6 @@ class Json:
     content_type = "application/json"
 
     def __init__(self, cls: Any) -> None:
-        """Determine the kind of the class. Raises NotAnEventClass."""
         if is_pydantic(cls):
             self.encode = lambda event: event.model_dump_json(by_alias=True).encode()
             self.decode = cls.model_validate_json
@@ -124,7 +123,6 @@ def headers_reader(cls: type, headers: HeadersOf) -> Callable[[Any], Mapping[str
 
 
 def _checked(cls: type, what: str, path: Any) -> list[str]:
-    """Return the steps of a path through a class's fields. Raises NotAnEventClass."""
     if not isinstance(path, str):
         raise NotAnEventClass(cls, f"{what}={path!r} must be a path such as 'customer.id'")
     names = path.split(".")
@@ -147,7 +145,6 @@ def _read(event: Any, names: list[str]) -> Any:
 
 
 def _fields(cls: Any) -> dict[str, Any] | None:
-    """Return the fields of a class that could be an event, with their types; None for anything else."""
     if is_pydantic(cls):
         return {name: each.annotation for name, each in cls.model_fields.items()}
     if is_struct(cls):

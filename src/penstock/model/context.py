@@ -28,8 +28,7 @@ current = _current.get
 def context(values: Mapping[str, str] | None = None, /, **named: str) -> Iterator[None]:
     """Add headers to every event published in a block, beside those of the outer blocks.
 
-    `with penstock.context(tenant="acme"):`. A handler of such an event runs in the same context. Raises
-    InvalidHeaders.
+    `with penstock.context(tenant="acme"):`. A handler of such an event runs in the same context. Raises InvalidHeaders.
     """
     added = {**(values or {}), **named}
     for name, value in added.items():

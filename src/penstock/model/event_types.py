@@ -32,8 +32,6 @@ class _ProtobufMessage(Protocol):
 
 
 class _AttrsObject(Protocol):
-    """An object of a class made by attrs, with a codec."""
-
     __attrs_attrs__: ClassVar[Any]
 
 
@@ -204,7 +202,6 @@ class EventTypes:
 
 
 def _aliases(cls: type, name: str, aliases: Aliases) -> tuple[tuple[str, ...], dict[str, Callable[[Any], Any]]]:
-    """Return a name with its aliases, and the upgrades of those that have one."""
     given = dict.fromkeys((aliases,) if isinstance(aliases, str) else aliases)
     if isinstance(aliases, Mapping):
         given = dict(aliases)
@@ -217,7 +214,6 @@ def _aliases(cls: type, name: str, aliases: Aliases) -> tuple[tuple[str, ...], d
 
 
 def _parents(cls: type, names: tuple[str, ...], parents: Parents) -> tuple[Parent, ...]:
-    """Return the parents of a type. Raises NotAnEventClass, InvalidType."""
     try:
         given = (parents,) if isinstance(parents, str | type) else tuple(parents)
     except TypeError:

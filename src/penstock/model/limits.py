@@ -74,8 +74,7 @@ def check_headers(headers: Headers | None, limits: LimitsSettings) -> RawHeaders
     checked = tuple(check_header(name, value) for name, value in _pairs(headers) if name != TOKEN)
     size = sum(len(name.encode()) + len(value or b"") for name, value in checked)
     if size > limits.headers_bytes:
-        why = f"all together have {size} bytes, and limits.headers_bytes is {limits.headers_bytes}"
-        raise InvalidHeaders("*", why)
+        raise InvalidHeaders("*", f"all together have {size} bytes, and limits.headers_bytes is {limits.headers_bytes}")
     return checked
 
 

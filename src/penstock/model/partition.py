@@ -65,8 +65,7 @@ def murmur2(data: bytes) -> int:
         word = int.from_bytes(data[at : at + 4], "little") * multiplier & mask
         word = (word ^ word >> 24) * multiplier & mask
         hashed = (hashed * multiplier & mask) ^ word
-    rest = data[whole:]
-    if rest:
+    if rest := data[whole:]:
         hashed = (hashed ^ int.from_bytes(rest, "little")) * multiplier & mask
     hashed = (hashed ^ hashed >> 13) * multiplier & mask
     return hashed ^ hashed >> 15

@@ -41,13 +41,12 @@ TOKEN = "penstock-token"  # noqa: S105  # the header that carries the token of a
 class Record(msgspec.Struct, frozen=True, eq=False, repr_omit_defaults=True):
     """One event.
 
-    `data` holds the stored bytes and `value` the decoded value; `raw_headers` keeps order, repeats and null
-    values, `headers` is the plain dict of those from its publisher. `type` is None for a record that came by
-    another way than `publish` and has none. `topic`, `partition` and `offset` are None until the record is in
-    the log. `attempt` counts deliveries to a handler from 1; `redelivered` means that it may have been
-    delivered before; `fence` is the epoch of the owner, for sinks that can compare it. `late`: the group
-    skipped it before it had a handler for its type, so later records of its key came first. `handler_id`
-    names the handler of this delivery.
+    `data` holds the stored bytes and `value` the decoded value; `raw_headers` keeps order, repeats and null values,
+    `headers` is the plain dict of those from its publisher. `type` is None for a record that came by another way than
+    `publish` and has none. `topic`, `partition` and `offset` are None until the record is in the log. `attempt` counts
+    deliveries to a handler from 1; `redelivered` means that it may have been delivered before; `fence` is the epoch of
+    the owner, for sinks that can compare it. `late`: the group skipped it before it had a handler for its type, so
+    later records of its key came first. `handler_id` names the handler of this delivery.
     """
 
     id: str
@@ -134,8 +133,7 @@ class Record(msgspec.Struct, frozen=True, eq=False, repr_omit_defaults=True):
         return self._content() == other._content()
 
     def __repr__(self) -> str:
-        plain = msgspec.structs.replace(self, _tx=None, _value=msgspec.UNSET)
-        return super(Record, plain).__repr__()
+        return super(Record, msgspec.structs.replace(self, _tx=None, _value=msgspec.UNSET)).__repr__()
 
     def __hash__(self) -> int:
         return hash((self.id, self.topic, self.partition, self.offset))

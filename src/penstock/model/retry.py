@@ -259,8 +259,7 @@ def policy_words(policy: RetryPolicy) -> str:
         return "no retries"
     parts = [_delays(policy)]
     for lead, listed in (("only", policy.retry_on), ("if", policy.retry_if), ("never", policy.no_retry_on)):
-        names = [_name(each) for each in _listed(listed)]
-        if names:
+        if names := [_name(each) for each in _listed(listed)]:
             parts.append(f"{lead} {', '.join(names)}")
     return "; ".join(parts)
 

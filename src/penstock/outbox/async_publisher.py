@@ -12,21 +12,13 @@ from penstock.model.event_types import EventObject
 from penstock.model.limits import Headers
 from penstock.model.token import GivenToken, check_token
 
+from . import staging
 from .adapters import async_adapter_for
 from .adapters.driver import durability_steps, is_conflict, is_lost
 from .contract import AsyncAdapter, StagedEvent, Step, Steps, arun
 from .publisher import NO_CALLS, At, Moment, Publisher
 from .replay import Begin, arun_in_tx
-from .staging import (
-    AFTER_STAGE,
-    BEFORE_STAGE,
-    DEFAULT_TOPIC,
-    NOT_GIVEN,
-    cancel_steps,
-    plain_step,
-    reschedule_steps,
-    stage_steps,
-)
+from .staging import AFTER_STAGE, BEFORE_STAGE, DEFAULT_TOPIC, NOT_GIVEN
 from .tokens import find_steps
 from .tracking import declaration
 from .tracking.repository import Repository, declared_repository
@@ -67,8 +59,7 @@ class AsyncPublisher(Publisher):
     async def apublish(self, conn: Any, type: Any, value: Any = NOT_GIVEN, /, **options: Any) -> str:
         """Write one event in the open transaction of an async connection; else as `publish`."""
         with tracing.span("penstock.publish", events=1) as span:
-            context = self._context.headers(traced=span is not None)
-            event = self._checked(type, value, options, self._now_ms(), context)
+            event = self._checked(type, value, options, self._now_ms(), self._context.headers(traced=span is not None))
             return (await self._astage(conn, [event]))[0]
 
     async def apublish_many(
@@ -90,7 +81,7 @@ class AsyncPublisher(Publisher):
         topic: str = DEFAULT_TOPIC,
     ) -> int:
         """Cancel scheduled events in the open transaction of an async connection; else as `cancel`."""
-        return await self._aon(conn, cancel_steps(id, topic, key=key, owner=owner, limits=self._limits))
+        return await self._aon(conn, staging.cancel_steps(id, topic, key=key, owner=owner, limits=self._limits))
 
     @overload
     async def areschedule(
@@ -119,8 +110,7 @@ class AsyncPublisher(Publisher):
         topic: str = DEFAULT_TOPIC,
     ) -> int:
         """Reschedule events on an async connection; else as `reschedule`."""
-        now_ms = self._clock.now_ms()
-        steps = reschedule_steps(id, at, topic, now_ms, key=key, owner=owner, limits=self._limits)
+        steps = staging.reschedule_steps(id, at, topic, self._clock.now_ms(), key=key, owner=owner, limits=self._limits)
         return await self._aon(conn, steps)
 
     async def apublished(
@@ -164,16 +154,8 @@ class AsyncPublisher(Publisher):
         arguments of a marked function and returns its connection; by default one of the arguments is the
         connection. Raises InvalidTracking, InvalidType, InvalidTopic.
         """
-        events = {
-            "on": on,
-            "names": names,
-            "key": key,
-            "value": value,
-            "exclude": exclude,
-            "topic": topic,
-            "owner": owner,
-        }
-        return declared_repository(self, model, table, id=id, connection=connection, **events)
+        declared = partial(declared_repository, self, model, table, id=id, connection=connection)
+        return declared(on=on, names=names, key=key, value=value, exclude=exclude, topic=topic, owner=owner)
 
     async def _astage(self, conn: Any, events: Sequence[StagedEvent]) -> list[str]:
         self._check_outbox()
@@ -183,22 +165,22 @@ class AsyncPublisher(Publisher):
             await adapter.acheck(conn)
         except NoTransaction as refusal:
             self._refuse(refusal, events)
-        step, calls = plain_step(events), NO_CALLS
+        step, calls = staging.plain_step(events), NO_CALLS
         if step is not None:
             points.reach(BEFORE_STAGE)
             await adapter.arun(conn, step, self._names)
             points.reach(AFTER_STAGE)
             ids, staged = [events[0].id], events
         else:
-            execute = self._aexecute(conn, adapter)
-            ids, staged, tokens = await arun(stage_steps(events, self._window_ms), execute)
+            ids, staged, tokens = await arun(
+                staging.stage_steps(events, self._window_ms), self._aexecute(conn, adapter)
+            )
             self._note_tokens(conn, tokens)
         if self._listeners.all:
             calls = await arun(self._listeners.mark_steps(staged), self._aexecute(conn, adapter))
         unknown = self._was_staged(conn, adapter, staged, calls) if staged else None
         if unknown is not None and self._durability is not None:
-            answer = await arun(durability_steps(), self._aexecute(conn, adapter))
-            self._durability.judge(unknown, answer)
+            self._durability.judge(unknown, await arun(durability_steps(), self._aexecute(conn, adapter)))
         metrics.PUBLISH_SECONDS.note(self._clock.monotonic() - began)
         return ids
 
@@ -213,5 +195,4 @@ class AsyncPublisher(Publisher):
 
     def _aexecute(self, conn: Any, adapter: AsyncAdapter | None = None) -> Callable[[Step], Awaitable[Any]]:
         found = adapter or async_adapter_for(conn, self._database.dialect.name)
-        names = self._names
-        return lambda step: (found.arows if step.reads else found.arun)(conn, step, names)
+        return lambda step: (found.arows if step.reads else found.arun)(conn, step, self._names)

@@ -197,7 +197,6 @@ class Bell:
         return min(self._usual_seconds * PACE.first_check, PACE.longest_before_first_check)
 
     def _is_flood(self) -> bool:
-        """Return whether the rate of publishes is too high to ring for each."""
         if self._flood is None:
             return False
         now = SYSTEM.monotonic()

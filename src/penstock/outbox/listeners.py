@@ -124,8 +124,7 @@ class Listeners:
         with self._lock:
             self._waiting.extendleft(reversed(publishes))
         for each in publishes:
-            conn = each.conn()
-            if conn is not None:
+            if (conn := each.conn()) is not None:
                 self._bell.watch(conn, each.is_open)
 
     def _committed(self, marks: list[str], over: set[str]) -> set[str]:
@@ -175,12 +174,6 @@ def _failed(listener: Listener, record: Record, error: BaseException) -> None:
 
 
 def _record_of(event: StagedEvent) -> Record:
-    return Record(
-        id=event.id,
-        key=None if event.key is None else event.key.decode(),
-        data=event.value,
-        type=event.type,
-        raw_headers=() if event.headers is None else decode_headers(event.headers),
-        timestamp_ms=event.timestamp_ms,
-        topic=event.topic,
-    )
+    key = None if event.key is None else event.key.decode()
+    headers = () if event.headers is None else decode_headers(event.headers)
+    return Record(event.id, key, event.value, event.type, headers, event.timestamp_ms, event.topic)

@@ -83,8 +83,7 @@ def _places(tx: Transaction, pick: Pick, topics: dict[str, Topic], foreign: set[
     strange = Pick(pick.table, [row for row in pick.rows if row.topic in foreign])
     keys = {}
     if strange.rows:
-        found = tx.rows("outbox", f"keys_{pick.table}", **strange.ids)
-        keys = {seq: (key, id) for seq, key, id in found}
+        keys = {seq: (key, id) for seq, key, id in tx.rows("outbox", f"keys_{pick.table}", **strange.ids)}
     heads = []
     for row in pick.rows:
         if row.topic in foreign and row.seq in keys:
@@ -121,8 +120,7 @@ def _move_by_ids(tx: Transaction, pick: Pick, heads: Sequence[HeadKey]) -> list[
         (row.slot, row.seq, *head, numbering.give(head, row.timestamp_ms))
         for head, row in zip(heads, pick.rows, strict=True)
     ]
-    places = Rows.of("slot seq topic_id partition place", rows)
-    inserted = tx.change("log", f"insert_{pick.table}", places=places)
+    inserted = tx.change("log", f"insert_{pick.table}", places=Rows.of("slot seq topic_id partition place", rows))
     deleted = tx.change("outbox", f"delete_{pick.table}", **pick.ids)
     if not inserted == deleted == len(pick.rows):
         raise PickChanged(len(pick.rows), deleted)
@@ -156,14 +154,8 @@ def move_whole(
     After StoreUnreachable the outcome is in doubt. A retry is safe: moved rows are no longer staged.
     """
     lock = fence.locking(slots, waiting=True)
-    params = lock.params | {
-        "now_ms": own_ms(clock),
-        "per_slot": limit + 1,
-        "limit": limit,
-        "partitioner": MURMUR3,
-        "mark_every": MARK_EVERY,
-        "hand_over": hand_over,
-    }
+    bounds = {"per_slot": limit + 1, "limit": limit, "mark_every": MARK_EVERY, "hand_over": hand_over}
+    params = lock.params | bounds | {"now_ms": own_ms(clock), "partitioner": MURMUR3}
     first, second = database.run_whole([lock, Call("log", "move_at_once", params)])
     counts, *rest = second.rows
     ends = dict[HeadKey, int]()

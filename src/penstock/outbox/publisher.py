@@ -27,25 +27,14 @@ from penstock.model.limits import Headers, LimitsSettings, check_type
 from penstock.model.record import TRACESTATE, RawHeaders
 from penstock.model.token import GivenToken, check_token
 
+from . import staging
 from .adapters import adapter_for
 from .adapters.driver import DurabilityCheck, PublishingSettings, durability_steps
 from .bell import MOST_SLOTS, UNKNOWN_SLOTS, Bell
 from .contract import Adapter, AsyncAdapter, StagedEvent, Step, Steps, run
 from .listeners import ListenerCall, Listeners
 from .replay import TokensUsed, run_in_tx
-from .staging import (
-    AFTER_STAGE,
-    BEFORE_STAGE,
-    DEFAULT_TOPIC,
-    NOT_GIVEN,
-    cancel_steps,
-    check_options,
-    parts_of,
-    plain_step,
-    reschedule_steps,
-    stage_steps,
-    staged_event,
-)
+from .staging import AFTER_STAGE, BEFORE_STAGE, DEFAULT_TOPIC, NOT_GIVEN
 from .tokens import TokensSettings, find_steps, look_up
 from .tracking import block, declaration
 
@@ -268,7 +257,7 @@ class Publisher:
 
         One by its id, or all of a key or an owner. Raises InvalidSelection, or as `publish` does.
         """
-        return self._on(conn, cancel_steps(id, topic, key=key, owner=owner, limits=self._limits))
+        return self._on(conn, staging.cancel_steps(id, topic, key=key, owner=owner, limits=self._limits))
 
     @overload
     def reschedule(self, conn: Connection, id: str, /, at: Moment, *, topic: str = DEFAULT_TOPIC) -> bool: ...
@@ -299,8 +288,7 @@ class Publisher:
         One by its id: return whether it was in time. All of a `key` or an `owner`: return how many were. Now or
         earlier: they are sequenced in the next pass. Raises InvalidSelection, or as `publish` does.
         """
-        now_ms = self._clock.now_ms()
-        steps = reschedule_steps(id, at, topic, now_ms, key=key, owner=owner, limits=self._limits)
+        steps = staging.reschedule_steps(id, at, topic, self._clock.now_ms(), key=key, owner=owner, limits=self._limits)
         return self._on(conn, steps)
 
     def published(self, conn: Connection | None, token: GivenToken, /, *, topic: str | None = None) -> str | None:
@@ -337,9 +325,9 @@ class Publisher:
         if value is NOT_GIVEN:
             type, value, options = self._typed(type, options)
         try:
-            return staged_event(type, value, now_ms=now_ms, limits=self._limits, context=context, **options)
+            return staging.staged_event(type, value, now_ms=now_ms, limits=self._limits, context=context, **options)
         except TypeError:
-            check_options(options)  # only now: for every event it would cost as much as its hash
+            staging.check_options(options)  # only now: for every event it would cost as much as its hash
             check_type(type)  # an unhashable type too
             raise
 
@@ -349,7 +337,7 @@ class Publisher:
         now_ms = self._clock.now_ms()
         context = self._context.headers(traced=span is not None)
         checked = [
-            self._checked(*parts_of(each, topic), now_ms, context)
+            self._checked(*staging.parts_of(each, topic), now_ms, context)
             if isinstance(each, (dict, Mapping))  # dict first: the Mapping check costs a microsecond
             else self._checked(each, NOT_GIVEN, {}, now_ms, context)
             for each in events
@@ -377,22 +365,20 @@ class Publisher:
             adapter.check(conn)
         except NoTransaction as refusal:
             self._refuse(refusal, events)
-        step, calls = plain_step(events), NO_CALLS
+        step, calls = staging.plain_step(events), NO_CALLS
         if step is not None:  # no generator: it costs as much as the event's id and hash
             points.reach(BEFORE_STAGE)
             adapter.run(conn, step, self._names)
             points.reach(AFTER_STAGE)
             ids, staged = [events[0].id], events
         else:
-            execute = self._execute(conn, adapter)
-            ids, staged, tokens = run(stage_steps(events, self._window_ms), execute)
+            ids, staged, tokens = run(staging.stage_steps(events, self._window_ms), self._execute(conn, adapter))
             self._note_tokens(conn, tokens)
         if self._listeners.all:
             calls = run(self._listeners.mark_steps(staged), self._execute(conn, adapter))
         unknown = self._was_staged(conn, adapter, staged, calls) if staged else None
         if unknown is not None and self._durability is not None:
-            execute = self._execute(adapter.beneath(conn))
-            self._durability.judge(unknown, run(durability_steps(), execute))
+            self._durability.judge(unknown, run(durability_steps(), self._execute(adapter.beneath(conn))))
         metrics.PUBLISH_SECONDS.note(self._clock.monotonic() - began)
         return ids
 
@@ -427,8 +413,7 @@ class Publisher:
             for topic, count in Counter(map(_TOPIC_OF, events)).items():
                 metrics.PUBLISHED.note(count, topic)
         if self._bell is not None:
-            hooked = adapter.after_commit(conn, self._bell.look)
-            self._bell.watch(driver, adapter.is_open, slots, hooked=hooked)
+            self._bell.watch(driver, adapter.is_open, slots, hooked=adapter.after_commit(conn, self._bell.look))
         return driver if self._durability is not None and self._durability.is_due(driver) else None
 
     def _on(self, conn: Any, steps: Steps[T]) -> T:
@@ -442,5 +427,4 @@ class Publisher:
 
     def _execute(self, conn: Any, adapter: Adapter | None = None) -> Callable[[Step], Any]:
         found = adapter or adapter_for(conn, self._database.dialect.name)
-        names = self._names
-        return lambda step: (found.rows if step.reads else found.run)(conn, step, names)
+        return lambda step: (found.rows if step.reads else found.run)(conn, step, self._names)

@@ -109,8 +109,7 @@ class Relay:
             place, epoch = self._places.get(each), epochs[each.slot]
             if place is None or place.epoch != epoch:
                 last = self._log.last_batch(self._producer(each))
-                sequence = 0 if last is None else last.sequence + len(last.positions)
-                found[each] = _Unsure(_Place(epoch, sequence), last)
+                found[each] = _Unsure(_Place(epoch, 0 if last is None else last.sequence + len(last.positions)), last)
         return found
 
     def _settle(
@@ -138,12 +137,10 @@ class Relay:
         batches = {}
         for source, contents in runs.items():
             place = unsure[source].place if source in unsure else self._places[source]
-            producer = Producer(self._producer(source), *place)
-            batches[source] = Batch(source.topic, contents, producer=producer)
+            batches[source] = Batch(source.topic, contents, producer=Producer(self._producer(source), *place))
             self._moving[source] = place._replace(sequence=place.sequence + len(contents))
         ends: dict[HeadKey, int] = {}
-        given = self._append_all(list(batches.values()))
-        for (source, batch), positions in zip(batches.items(), given, strict=True):
+        for (source, batch), positions in zip(batches.items(), self._append_all(list(batches.values())), strict=True):
             topic = topics[source.topic]
             if source in unsure:
                 self._check(batch)
@@ -185,8 +182,7 @@ def _runs(tx: Transaction, picks: Sequence[Pick]) -> dict[_RelaySource, list[Con
     """Return the contents of the picked rows, in order, without those erased since the pick."""
     found: dict[_RelaySource, list[Content]] = {}
     for pick in picks:
-        rows = tx.rows("outbox", f"contents_{pick.table}", **pick.ids)
-        contents = {seq: Content(*rest) for seq, *rest in rows}
+        contents = {seq: Content(*rest) for seq, *rest in tx.rows("outbox", f"contents_{pick.table}", **pick.ids)}
         for row in pick.rows:
             if row.seq in contents:
                 found.setdefault(_RelaySource(row.slot, row.topic), []).append(contents[row.seq])

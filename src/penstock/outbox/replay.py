@@ -35,8 +35,7 @@ class _Try:
     def judge(self, error: Exception, is_conflict: Test, is_lost: Test) -> float:
         """Return the pause before the next run. Raises CommitOutcomeUnknown, or the error itself."""
         if self.finished and is_lost(error):
-            why = text(error).strip() or type(error).__name__
-            raise CommitOutcomeUnknown(why, self.tokens) from error
+            raise CommitOutcomeUnknown(text(error).strip() or type(error).__name__, self.tokens) from error
         if self.seconds is None or not is_conflict(error):
             raise error
         logger.debug("retrying the transaction after a conflict: %s", words(error))

@@ -7,6 +7,7 @@ remembered between passes that could hide a row (with a remembered lower bound, 
 a newer one of its key).
 """
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -110,12 +111,8 @@ class Sequencer:
         """Return the slots that seem to have rows, beginning with another one each time, so none starves."""
         if not slots:
             return []
-        rows = self._database.look(
-            lambda tx: tx.rows(
-                "outbox", "probe", slots=slots, limit=self._settings.batch_records, now_ms=own_ms(self._clock)
-            )
-        )
-        waiting = sorted(row[0] for row in rows)
+        params = {"slots": slots, "limit": self._settings.batch_records, "now_ms": own_ms(self._clock)}
+        waiting = sorted(row[0] for row in self._database.look(lambda tx: tx.rows("outbox", "probe", **params)))
         self._turn += 1
         start = self._turn % len(waiting) if waiting else 0
         return waiting[start:] + waiting[:start]
@@ -125,9 +122,7 @@ class Sequencer:
         dialect = self._database.dialect
         if self._relay is not None or not self._is_calm or not dialect.whole_trips or dialect.lacks:
             return False
-        if tracing.is_on():
-            return False
-        return not points.is_armed(AFTER_FENCE, AFTER_PICK, BEFORE_COMMIT)
+        return not tracing.is_on() and not points.is_armed(AFTER_FENCE, AFTER_PICK, BEFORE_COMMIT)
 
     def _at_once(self, fence: Fence, slots: list[int]) -> Pass:
         limit = min(MOST_RECORDS, self._settings.batch_records)
@@ -205,11 +200,7 @@ class Sequencer:
         if any(len(pick.rows) >= limit for pick in picks):
             self._per_slot = -(-limit // slots)
             return True
-        counts: dict[int, int] = {}
-        for pick in picks:
-            if pick.table == "staged":
-                for row in pick.rows:
-                    counts[row.slot] = counts.get(row.slot, 0) + 1
+        counts = Counter(row.slot for pick in picks if pick.table == "staged" for row in pick.rows)
         if counts and max(counts.values()) >= self._per_slot:
             self._per_slot = min(self._per_slot * 2, limit)
             return True

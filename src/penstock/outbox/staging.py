@@ -73,9 +73,10 @@ def staged_event(
         raise ValueTooLarge(type, len(data), limits.event_bytes)
     raw_headers = check_headers(headers, limits) if headers else ()
     if context:
-        raw_headers = _in_context(raw_headers, context, limits)
-    if content_type == BINARY:
-        raw_headers = _marked_binary(raw_headers)
+        own = {name for name, _ in raw_headers}
+        raw_headers = check_headers((*raw_headers, *(each for each in context if each[0] not in own)), limits)
+    if content_type == BINARY and all(name != CONTENT_TYPE for name, _ in raw_headers):
+        raw_headers = (*raw_headers, (CONTENT_TYPE, BINARY.encode()))
     checked_token = None if token is None else check_token(token, topic)
     if checked_token is not None:
         raw_headers = (*raw_headers, (TOKEN, checked_token.data))
@@ -117,9 +118,8 @@ def check_id(id: object) -> str:
 def check_options(options: Mapping[str, Any]) -> None:
     """Refuse unknown options of an event. Raises InvalidInput."""
     if not options.keys() <= OPTIONS:
-        unknown = options.keys() - OPTIONS
-        known = ", ".join(sorted(OPTIONS))
-        raise InvalidInput(f"an event has no option {shown(unknown.pop())}; its options are {known}")
+        unknown, known = (options.keys() - OPTIONS).pop(), ", ".join(sorted(OPTIONS))
+        raise InvalidInput(f"an event has no option {shown(unknown)}; its options are {known}")
 
 
 def parts_of(event: Mapping[str, Any], topic: str) -> tuple[Any, Any, dict[str, Any]]:
@@ -133,18 +133,6 @@ def parts_of(event: Mapping[str, Any], topic: str) -> tuple[Any, Any, dict[str, 
     except KeyError as exc:
         given = shown(sorted(map(str, event)))  # without values: errors are logged
         raise InvalidInput(f"an event with the keys {given} lacks {exc}") from None
-
-
-def _in_context(headers: RawHeaders, context: RawHeaders, limits: LimitsSettings) -> RawHeaders:
-    """Return an event's own headers, then those of its context that it does not override."""
-    own = {name for name, _ in headers}
-    return check_headers((*headers, *(each for each in context if each[0] not in own)), limits)
-
-
-def _marked_binary(headers: RawHeaders) -> RawHeaders:
-    if any(name == CONTENT_TYPE for name, _ in headers):
-        return headers
-    return (*headers, (CONTENT_TYPE, BINARY.encode()))
 
 
 BEFORE_STAGE = points.declare("outbox.before_stage", "Events are checked, nothing is written yet.")
@@ -208,8 +196,7 @@ def reschedule_steps(
 ) -> Steps[int]:
     """Reschedule events; return how many were in time, or by id whether it was. Raises as `cancel_steps` does."""
     statement, which = _selected("reschedule", id, key, owner, topic, limits)
-    due_ms = max(check_moment("at", at, now_ms), now_ms)
-    changed: int = yield Step(statement, [(due_ms, *which)], counts=True)
+    changed: int = yield Step(statement, [(max(check_moment("at", at, now_ms), now_ms), *which)], counts=True)
     return changed if id is None else changed == 1
 
 

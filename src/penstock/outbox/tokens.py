@@ -74,8 +74,7 @@ def take_steps(events: Iterable[StagedEvent], window_ms: int) -> Steps[dict[byte
         dropped = list[tuple[bytes, int]]()
         try:
             for hash, event in wanted.items():
-                id = _meaning(event, known, window_ms, dropped)
-                if id is not None:
+                if (id := _meaning(event, known, window_ms, dropped)) is not None:
                     resolved[hash] = id
         except TokenReused:
             mine = {event.id: event.timestamp_ms for event in firsts.values()}
@@ -92,7 +91,6 @@ def take_steps(events: Iterable[StagedEvent], window_ms: int) -> Steps[dict[byte
 
 
 def _rows(events: Iterable[StagedEvent]) -> list[tuple[bytes, str, int, bytes]]:
-    """Return the sorted token rows of events, of their topics and of the store."""
     rows: dict[bytes, tuple[bytes, str, int, bytes]] = {}
     for event in events:
         assert event.token is not None
@@ -148,7 +146,8 @@ def look_up(
         with database.transaction() as tx:
             raise _TokenAnswer(run(wait_steps(token, now_ms, window_ms), on(tx.conn)))
     except _TokenAnswer as answer:
-        return answer.id
+        id: str | None = answer.args[0]
+        return id
     except Exception as exc:
         if database.dialect.is_conflict(exc):
             raise CommitOutcomeUnknown("a transaction that uses the token has not ended", [token.given]) from exc
@@ -159,11 +158,7 @@ def look_up(
 
 
 class _TokenAnswer(Exception):
-    """Carries an answer out of a transaction that must be rolled back."""
-
-    def __init__(self, id: str | None) -> None:
-        super().__init__(id)
-        self.id = id
+    """Carries an answer, its argument, out of a transaction that must be rolled back."""
 
 
 def wait_steps(token: Token, now_ms: int, window_ms: int) -> Steps[str | None]:

@@ -67,7 +67,6 @@ async def subscribe(call: GrpcCall, requests: AsyncIterator[Any], send: Send) ->
 
 
 def _shown(call: GrpcCall, records: Sequence[Record], convert_to: str, *, delivered: bool = False) -> list[Any]:
-    """Return records as messages, in the content type that was asked for."""
     shown = []
     for each in records:
         given, reason = call.door.conversion.given(each, convert_to)
@@ -76,8 +75,6 @@ def _shown(call: GrpcCall, records: Sequence[Record], convert_to: str, *, delive
 
 
 class _GroupStream:
-    """One client in one group."""
-
     def __init__(self, call: GrpcCall, begin: Any, send: Send) -> None:
         settings = call.door.settings
         seconds = begin.lease_seconds or settings.lease.total_seconds()

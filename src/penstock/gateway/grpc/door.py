@@ -66,12 +66,8 @@ async def principal_of(access: Access, context: Any, *, secrets_in_plaintext: bo
     sent = [_bytes(value) for name, value in context.invocation_metadata() or () if name == "authorization"]
     known = context.auth_context()
     certificate = known.get("x509_pem_cert")
-    return await authenticated(
-        access,
-        peer_of(context.peer(), known, secrets_in_plaintext=secrets_in_plaintext),
-        sent,
-        _certificate(certificate[0]) if certificate else None,
-    )
+    peer = peer_of(context.peer(), known, secrets_in_plaintext=secrets_in_plaintext)
+    return await authenticated(access, peer, sent, _certificate(certificate[0]) if certificate else None)
 
 
 def peer_of(text: str, known: Any, *, secrets_in_plaintext: bool) -> Peer:

@@ -45,13 +45,8 @@ from .publish import PUBLISHING
 
 logger = logging.getLogger("penstock.gateway")
 
-METHODS: dict[str, Mapping[str, Any]] = {
-    "Publishing": PUBLISHING,
-    "Consuming": CONSUMING,
-    "Topics": TOPICS,
-    "Groups": GROUPS,
-    "Schemas": SCHEMAS,
-}
+_OF_SERVICES: tuple[Mapping[str, Any], ...] = (PUBLISHING, CONSUMING, TOPICS, GROUPS, SCHEMAS)
+METHODS = dict(zip(SERVICES, _OF_SERVICES, strict=True))
 _GRACE_SECONDS = 1.0  # for calls in flight at the stop
 _JOIN_SECONDS = 10.0
 _HEAD_BYTES, _MOST_HEAD_BYTES = 16 * 1024, 32 * 1024
@@ -184,8 +179,7 @@ class GrpcListener:
         for name, methods in METHODS.items():
             server.add_registered_method_handlers(f"{PACKAGE}.{name}", handlers_of(door, name, methods))
         names = tuple(f"{PACKAGE}.{each}" for each in SERVICES)
-        health = Health(StoreProbe(door.store), names, door.watches)
-        health_pb2_grpc.add_HealthServicer_to_server(health, server)
+        health_pb2_grpc.add_HealthServicer_to_server(Health(StoreProbe(door.store), names, door.watches), server)
         reflection.enable_server_reflection((*names, reflection.SERVICE_NAME), server, pool=POOL)
         return server
 

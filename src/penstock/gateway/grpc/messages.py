@@ -169,10 +169,8 @@ _PartKinds = Mapping[int, Any]  # the fields that hold messages, and the fields 
 
 def check_parts(kind: Any, data: bytes) -> None:
     """Refuse a message with too many parts. Raises InvalidInput."""
-    if len(data) >= _LEAST_BYTES:
-        left = _counted(_parts_of(kind.DESCRIPTOR), data, 0, len(data), MOST_PARTS)
-        if left < 0:
-            raise InvalidInput(f"the message holds more than {MOST_PARTS} events and headers; send fewer at once")
+    if len(data) >= _LEAST_BYTES and _counted(_parts_of(kind.DESCRIPTOR), data, 0, len(data), MOST_PARTS) < 0:
+        raise InvalidInput(f"the message holds more than {MOST_PARTS} events and headers; send fewer at once")
 
 
 def _counted(kinds: _PartKinds, data: bytes, at: int, end: int, left: int) -> int:

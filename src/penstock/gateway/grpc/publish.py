@@ -123,9 +123,8 @@ async def _answers(call: GrpcCall, run: Sequence[Any]) -> AsyncIterator[Any]:
     except Error as exc:
         failure = exc
     if admitted:
-        together = [record for each in admitted for record in each]
         try:
-            yield await _added(call, run[0], together, requests=len(admitted))
+            yield await _added(call, run[0], [record for each in admitted for record in each], requests=len(admitted))
         except InvalidInput:  # nothing was added, and any of them may be the wrong one
             if len(admitted) == 1:
                 raise
@@ -136,7 +135,6 @@ async def _answers(call: GrpcCall, run: Sequence[Any]) -> AsyncIterator[Any]:
 
 
 async def _admitted(call: GrpcCall, request: Any) -> list[RecordWanted]:
-    """Return the records of a request that may be published. Raises NotAllowed, RateLimited."""
     size = request.ByteSize()
     call.allow_still(AccessRight.WRITE, topic(request.topic))
     call.admit(request.topic, size)

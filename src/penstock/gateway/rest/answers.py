@@ -172,7 +172,6 @@ class _JsonResponse(Response):
         self._share = share
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Send it."""
         if self._share is None:
             await super().__call__(scope, receive, send)
             return

@@ -136,8 +136,7 @@ async def nack_records(call: RestCall) -> LeaseState:
     wanted = await call.json_read(NotHandled)
     served, found = await _found(call)
     held = found.unanswered if wanted.ranges is None else _held(found, wanted.ranges)
-    outcome = refusal(wanted.reason, wanted.after_seconds, dead=wanted.dead)
-    return await _settled(served, found, held, outcome)
+    return await _settled(served, found, held, refusal(wanted.reason, wanted.after_seconds, dead=wanted.dead))
 
 
 @LEASES.add("POST", f"{_ONE}/extend", *_OF_ONE, body=Extended, needs_body=False)
@@ -157,14 +156,12 @@ async def _found(call: RestCall) -> tuple[LeasedGroup, Lease]:
 
 
 async def _settled(served: LeasedGroup, found: Lease, held: list[HeldRecord], outcome: Outcome | Nacked) -> LeaseState:
-    """Answer records; return the state of the lease once that is stored."""
     count = await served.answer(held, outcome)
     served.linger(found)
     return LeaseState(count, len(found.unanswered), found.seconds)
 
 
 def _held(found: Lease, ranges: list[PlaceRange] | None) -> list[HeldRecord]:
-    """Return the records in some ranges. Raises InvalidInput for those outside the lease."""
     if ranges is None:
         return list(found.held.values())
     places = [(each.partition, each.first, each.last) for each in ranges]
@@ -173,5 +170,4 @@ def _held(found: Lease, ranges: list[PlaceRange] | None) -> list[HeldRecord]:
 
 def _seconds(call: RestCall, asked: float | None) -> float:
     settings = call.door.settings
-    longest = settings.lease_longest.total_seconds()
-    return min(settings.lease.total_seconds() if asked is None else asked, longest)
+    return min(settings.lease.total_seconds() if asked is None else asked, settings.lease_longest.total_seconds())

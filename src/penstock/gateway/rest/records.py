@@ -116,7 +116,6 @@ def _wanted(call: RestCall, name: str) -> list[RecordWanted]:
 
 
 def _records(call: RestCall) -> list[RecordWanted]:
-    """Return the records of a request, by its content type. Raises InvalidEnvelope."""
     headers, body = call.headers, call.body
     content_type = headers.get("content-type", "").partition(";")[0].strip().lower()
     if content_type == BATCH:
@@ -199,5 +198,4 @@ def show_key(call: RestCall) -> KeyCourse:
     of = call.get("topic", str)
     call.allow(AccessRight.DESCRIBE, CLUSTER)  # the answer names every group that reads the key
     call.allow_topic(of)
-    clock = call.door.clock
-    return key_course.key_course(call.store, call.of("key", str), topic=of, seen=call.sees_topic, clock=clock)
+    return key_course.key_course(call.store, call.of("key", str), topic=of, seen=call.sees_topic, clock=call.door.clock)

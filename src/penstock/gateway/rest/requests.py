@@ -36,8 +36,7 @@ class RestRoute(Route):
         parts = [unquote(each) for each in sent.partition(b"?")[0].decode("latin-1").split("/")]
         if not any("/" in each for each in parts) or any(_SLASH in each for each in parts):
             return super().matches(scope)
-        path = "/".join(each.replace("/", _SLASH) for each in parts)
-        match, found = super().matches({**scope, "path": path})
+        match, found = super().matches({**scope, "path": "/".join(each.replace("/", _SLASH) for each in parts)})
         if match is Match.NONE:
             return match, found
         named = {name: value.replace(_SLASH, "/") for name, value in found["path_params"].items()}  # all are texts

@@ -61,8 +61,7 @@ def _opened(call: RestCall, name: str) -> StoreTail:
     if start not in (EARLIEST, LATEST):
         raise InvalidInput(f"the parameter from must be {EARLIEST} or {LATEST}")
     opened = StoreTail(call.store, name, start, partition=call.get("partition", int))
-    last = call.get("last-event-id", str)
-    if last:
+    if last := call.get("last-event-id", str):
         opened.go_to(opened.places | places_of(last))
     return opened
 

@@ -63,8 +63,7 @@ class TinyqDoor(Door):
         self.administration = TinyqAdministration(
             store, partitions=self.tinyq.partitions, payload_bytes=self.tinyq.max_body_bytes, clock=clock
         )
-        limits = self.administration.limits
-        super().__init__("tinyq", store, limits, access=access, settings=gateway, clock=clock)
+        super().__init__("tinyq", store, self.administration.limits, access=access, settings=gateway, clock=clock)
         self.places = ConnectionPlaces[asyncio.StreamWriter](
             self.tinyq.max_connections, lambda writer: writer.transport.abort()
         )
@@ -122,8 +121,7 @@ async def broadcast(door: TinyqDoor, principal: Principal, tail: StoreTail, name
             for each in found:
                 door.check(principal, AccessRight.READ, name)  # a slow client takes its time
                 await send(each)
-            values = [each.data for each in found]
-            await asyncio.sleep(door.access.charge_records(principal, name, values))
+            await asyncio.sleep(door.access.charge_records(principal, name, [each.data for each in found]))
         await asyncio.sleep(_LOOK_SECONDS)
 
 

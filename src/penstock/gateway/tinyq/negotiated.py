@@ -82,7 +82,6 @@ class NegotiatedSession:
         await self._session.send(encode_answer(code, data))
 
     async def _done(self, command: TinyqCommand, asked: dict[str, Any]) -> bytes:
-        """Carry out a request; return the data of its answer. Raises Error."""
         count = 0
         if command is TinyqCommand.PUBLISH:
             return await self._publish(asked)
@@ -106,12 +105,10 @@ class NegotiatedSession:
             raise InvalidInput(f"no payload has the tag {asked['tag']}")
         payload, door = asked["payload"], self._session.door
         if asked["packed"]:  # few bytes may unpack to many
-            limit = door.tinyq.max_body_bytes
-            payload = await door.in_thread(partial(unpack, asked["packed"], payload, limit))
+            payload = await door.in_thread(partial(unpack, asked["packed"], payload, door.tinyq.max_body_bytes))
         record = RecordWanted(payload, asked["type"], asked["key"], TAGGED[asked["tag"]])
         token = None if asked["token"] == NO_TOKEN else asked["token"]
-        name = _name(asked)
-        partition, offset = await self._session.publish(name, record, token)
+        partition, offset = await self._session.publish(_name(asked), record, token)
         return encode(messages.PUBLISHED, request=asked["request"], partition=partition, offset=offset)
 
     async def _subscribe(self, asked: dict[str, Any]) -> None:

@@ -92,7 +92,6 @@ class TinyqSession:
         self.principal, self._frames.max_body_bytes = principal, self.door.tinyq.max_body_bytes
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run a subscription beside the requests; if it fails, the connection ends."""
         task = asyncio.create_task(work)
         self.tasks.add(task)
         task.add_done_callback(self._ended)
@@ -110,7 +109,6 @@ class TinyqSession:
             await self._answer(request)
 
     async def _greet(self) -> None:
-        """Authenticate the client: by the password, or by negotiating and a frame with it."""
         while self.principal is None:
             came = await self._next()
             if came is None:
@@ -132,7 +130,6 @@ class TinyqSession:
         self.admit(principal)
 
     async def _next(self) -> TinyqPassword | TinyqRequest | None:
-        """Return the next whole request; None at the end. Raises TinyqRefusal."""
         kept, self._kept = self._kept, None
         if isinstance(kept, TinyqRefusal):
             raise kept
@@ -256,8 +253,7 @@ class TinyqSession:
         door, who = self.door, self.known
         if len(self.tasks) >= _MOST_SUBSCRIPTIONS:
             raise InvalidInput(f"a connection has {_MOST_SUBSCRIPTIONS} subscriptions at most")
-        mode = await door.readied(who, name, group or SHARED)
-        if mode is TopicMode.BROADCAST and group is None:
+        if (await door.readied(who, name, group or SHARED)) is TopicMode.BROADCAST and group is None:
             opened = await door.in_thread(lambda: StoreTail(door.store, name, LATEST))
             self._begin(broadcast(door, who, opened, name, send))
             return None

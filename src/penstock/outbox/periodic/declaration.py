@@ -131,7 +131,6 @@ class Schedules:
 
 
 def _takes_tick(name: str, make: Making) -> bool:
-    """Return whether a function takes the moment of the tick. Raises InvalidSchedule."""
     if not callable(make):
         raise InvalidSchedule(name, f"{shown(make)} is not a function that returns the value of the event")
     if inspect.iscoroutinefunction(make):

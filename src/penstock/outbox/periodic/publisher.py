@@ -78,11 +78,8 @@ class PeriodicPublisher(AsyncPublisher):
     def _declare(
         self, name: str | None, every: Every, headers: Headers | None, owner: str | None, **options: Any
     ) -> None:
-        checked: dict[str, Any] = {
-            "headers": check_headers(headers, self._limits),
-            "owner": check_owner(owner, self._limits),
-        }
-        self._schedules.declare(name, every, **checked, **options)
+        options |= {"headers": check_headers(headers, self._limits), "owner": check_owner(owner, self._limits)}
+        self._schedules.declare(name, every, **options)
 
     def _tick_event(self, schedule: Schedule, tick: Tick, now_ms: int) -> StagedEvent | None:
         """Return the checked event of a tick; None if its function wants none. Runs the caller's code."""

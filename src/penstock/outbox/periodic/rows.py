@@ -97,8 +97,7 @@ class ScheduleRow(NamedTuple):
 
 def read(tx: Transaction, names: Sequence[str], own_ms: int | None) -> dict[str, ScheduleRow]:
     """Return the rows of some schedules; one statement."""
-    rows = tx.rows("outbox", "periodic_read", names=list(names), now_ms=own_ms)
-    return {row[0]: _row(row) for row in rows}
+    return {row[0]: _row(row) for row in tx.rows("outbox", "periodic_read", names=list(names), now_ms=own_ms)}
 
 
 def read_store_id(tx: Transaction) -> str:

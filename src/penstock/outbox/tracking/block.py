@@ -42,8 +42,7 @@ def current(outbox: object) -> Block:
 @contextmanager
 def tracking(outbox: object, skip: Skip, force: bool, metadata: Mapping[str, Any] | None) -> Iterator[None]:
     """Apply a block inside the outer one; `force` removes outer skips. Raises InvalidTracking, InvalidHeaders."""
-    around = current(outbox)
-    skipped = _classes(skip)
+    around, skipped = current(outbox), _classes(skip)
     if force and skipped:
         raise InvalidTracking("tracking(skip=…, force=True)", "an event is skipped or forced, not both")
     inner = Block(

@@ -5,8 +5,9 @@ for `publish_many`.
 """
 
 import inspect
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Literal
@@ -191,11 +192,14 @@ def with_metadata(events: Iterable[Mapping[str, Any]], block: Block) -> list[dic
     return [{**each, "headers": {**block.metadata, **each["headers"]}} for each in events]
 
 
-def blame_column(events: Sequence[Mapping[str, Any]], error: InvalidValue) -> None:
-    """Raise InvalidTracking if a column of an image is the value without a JSON form."""
-    for each in events:
-        if isinstance(each["value"], dict):
-            for column, value in each["value"].items():
+@contextmanager
+def blaming_column(events: Sequence[Mapping[str, Any]]) -> Iterator[None]:
+    """Raise InvalidTracking instead of InvalidValue if a column of an image is the value without a JSON form."""
+    try:
+        yield
+    except InvalidValue as error:
+        for each in events:
+            for column, value in each["value"].items() if isinstance(each["value"], dict) else ():
                 try:
                     encode_value(each["type"], {column: value})
                 except InvalidValue:
@@ -204,6 +208,7 @@ def blame_column(events: Sequence[Mapping[str, Any]], error: InvalidValue) -> No
                         "leave it out with exclude=, or pass a function as value="
                     )
                     raise InvalidTracking(each["headers"][ENTITY], why) from error
+        raise
 
 
 def _content(declaration: Declaration, type: str, target: Any, reference: str, image_of: ImageOf) -> Any:

@@ -9,17 +9,19 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from functools import wraps
-from typing import Any, Generic, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 import msgspec
 
-from penstock.errors import InvalidTracking, InvalidValue
+from penstock.errors import InvalidTracking
 from penstock.model.connections import AsyncConnection, Connection
 
 from ..adapters import is_connection
 from . import block
 from .block import Block
-from .declaration import Declaration, blame_column, declare, parts_of, text_of, with_metadata
+from .declaration import Declaration, blaming_column, declare, parts_of, text_of, with_metadata
+
+ConnectionOf = Callable[..., Any] | None  # from the arguments of a marked function to its connection
 
 
 def fields_of(model: type) -> tuple[str, ...] | None:
@@ -54,7 +56,6 @@ def identity_of(target: Any, names: tuple[str, ...]) -> str:
 
 
 def _attributes(target: Any) -> Iterator[str]:
-    """Yield the names of an object's attributes, in its slots and its `__dict__`."""
     for cls in reversed(type(target).__mro__):
         slots = vars(cls).get("__slots__", ())
         yield from (each for each in ((slots,) if isinstance(slots, str) else slots) if hasattr(target, each))
@@ -64,7 +65,7 @@ def _attributes(target: Any) -> Iterator[str]:
 class Calls:
     """Inspects the arguments and results of the functions that write one model."""
 
-    def __init__(self, model: type, connection: Callable[..., Any] | None) -> None:
+    def __init__(self, model: type, connection: ConnectionOf) -> None:
         self._model, self._connection = model, connection
 
     def connection(self, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
@@ -85,7 +86,8 @@ class Calls:
         if (result is False or (type(result) is int and result == 0)) and not held.force:
             return []
         for several in ((result,), arguments):
-            if found := [each for value in several for each in self._objects(value)]:
+            values = [each for value in several for each in (value if isinstance(value, list | tuple) else (value,))]
+            if found := [each for each in values if isinstance(each, self._model)]:
                 return found
         if any(isinstance(value, list | tuple) and not value for value in (result, *arguments)):
             return []
@@ -101,14 +103,13 @@ class Calls:
             if not isinstance(each, self._model):
                 raise InvalidTracking(self._model, f"a {type(each).__qualname__} is not one of its objects")
 
-    def _objects(self, value: Any) -> list[Any]:
-        values = value if isinstance(value, list | tuple) else (value,)
-        return [each for each in values if isinstance(each, self._model)]
-
 
 def _name(function: Any) -> str:
     return str(getattr(function, "__qualname__", function))
 
+
+if TYPE_CHECKING:
+    from ..async_publisher import AsyncPublisher
 
 M = TypeVar("M")
 P = ParamSpec("P")
@@ -117,21 +118,11 @@ INSERT, UPDATE, DELETE = "insert", "update", "delete"
 Metadata = Mapping[str, Any] | None
 
 
-class Publishes(Protocol):
-    """The part of the outbox that is needed here."""
-
-    def publish_many(self, conn: Any, events: Iterable[Mapping[str, Any]], /) -> list[str]:
-        """Write events on a connection."""
-
-    async def apublish_many(self, conn: Any, events: Iterable[Mapping[str, Any]], /) -> list[str]:
-        """Write events on an async connection."""
-
-
 class Repository(Generic[M]):
     """The events of one plain model. Safe to share between threads, and to create at import."""
 
     def __init__(
-        self, outbox: Publishes, declaration: Declaration, id: tuple[str, ...], connection: Callable[..., Any] | None
+        self, outbox: "AsyncPublisher", declaration: Declaration, id: tuple[str, ...], connection: ConnectionOf
     ) -> None:
         self._outbox, self._declaration, self._id = outbox, declaration, id
         self._calls = Calls(declaration.model, connection)
@@ -207,7 +198,8 @@ class Repository(Generic[M]):
             return await self._astage(conn, self._events(action, objects))
 
     def _marked(self, action: str, function: Callable[P, T]) -> Callable[P, T]:
-        if not callable(function) or inspect.isclass(function) or _is_generator(function):
+        is_generator = inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
+        if not callable(function) or inspect.isclass(function) or is_generator:
             raise InvalidTracking(self._declaration.model, f"{function!r} must be a function that writes")
         if inspect.iscoroutinefunction(function):
 
@@ -248,27 +240,21 @@ class Repository(Generic[M]):
         return block.current(self._outbox)
 
     def _stage(self, conn: Any, events: list[dict[str, Any]]) -> list[str]:
-        try:
+        with blaming_column(events):
             return self._outbox.publish_many(conn, events)
-        except InvalidValue as exc:
-            blame_column(events, exc)
-            raise
 
     async def _astage(self, conn: Any, events: list[dict[str, Any]]) -> list[str]:
-        try:
+        with blaming_column(events):
             return await self._outbox.apublish_many(conn, events)
-        except InvalidValue as exc:
-            blame_column(events, exc)
-            raise
 
 
 def declared_repository(
-    outbox: Publishes,
+    outbox: "AsyncPublisher",
     model: type[M],
     table: str,
     *,
     id: str | Iterable[str],
-    connection: Callable[..., Any] | None,
+    connection: ConnectionOf,
     **options: Any,
 ) -> Repository[M]:
     """Return the repository of a model, checked. Raises InvalidTracking, InvalidType, InvalidTopic."""
@@ -282,10 +268,4 @@ def declared_repository(
     for each in names:
         if fields is not None and each not in fields and not hasattr(model, each):
             raise InvalidTracking(model, f"id={each!r}, but it has no such attribute")
-    declaration = declare(model, table, fields=fields, **options)
-    return Repository(outbox, declaration, names, connection)
-
-
-def _is_generator(function: Any) -> bool:
-    """Return whether a call of the function only creates a generator."""
-    return inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
+    return Repository(outbox, declare(model, table, fields=fields, **options), names, connection)

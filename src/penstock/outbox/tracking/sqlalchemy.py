@@ -14,7 +14,7 @@ from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass, field
 from os.path import realpath
-from typing import Any, Protocol, TypeVar
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from sqlalchemy import URL, Column, Connection, Table, event, inspect, make_url
@@ -24,10 +24,10 @@ from sqlalchemy.orm.base import PASSIVE_NO_INITIALIZE
 from sqlalchemy.orm.exc import ObjectDeletedError
 
 from penstock.database.naming import Names
-from penstock.errors import InvalidTracking, InvalidValue
+from penstock.errors import InvalidTracking
 
 from .block import Block
-from .declaration import Declaration, blame_column, parts_of, text_of, with_metadata
+from .declaration import Declaration, blaming_column, parts_of, text_of, with_metadata
 
 _columns: WeakKeyDictionary[Mapper[Any], tuple[str, ...]] = WeakKeyDictionary()
 
@@ -89,16 +89,6 @@ class StoreAddress:
     database: str
 
 
-class StagesInStore(Protocol):
-    """An object that stages events in one store."""
-
-    address: StoreAddress
-    names: Names
-
-
-S = TypeVar("S", bound=StagesInStore)
-
-
 def address_of(url: str | URL) -> StoreAddress:
     """Return the address in a URL of an outbox or an engine."""
     made = make_url(url)
@@ -109,14 +99,14 @@ def address_of(url: str | URL) -> StoreAddress:
     return StoreAddress(kind, str(host), made.port or _PORTS.get(kind, 0), made.database or "")
 
 
-def stagers_of(url: URL, several: Sequence[S]) -> Iterable[S]:
+def stagers_of(url: URL, several: Sequence["Tracker"]) -> Iterable["Tracker"]:
     """Return those of several that stage the writes on an engine's connection, given its URL."""
     if len(several) == 1:
         return several
     here = address_of(url)
     same = [each for each in several if each.address == here]
     alike = [each for each in several if each.address.kind == here.kind]
-    chosen: dict[Names, S] = {}
+    chosen: dict[Names, Tracker] = {}
     for each in same or alike or several:
         chosen.setdefault(each.names, each)
     return chosen.values()
@@ -162,7 +152,7 @@ class Tracker:
             ("before_update", self._before_update),
             ("before_delete", self._before_delete),
             ("after_insert", self._after_insert),
-            ("after_update", self._after_update),
+            ("after_update", self._before_update),  # again: other listeners may have made changes since
             ("after_delete", self._after_delete),
         ):
             event.listen(model, name, listener, propagate=True)
@@ -179,11 +169,8 @@ class Tracker:
                 made = self._parts(change) if change.parts is None else change.parts
                 events.setdefault(change.connection, []).extend(with_metadata(made, block))
         for connection, several in events.items():
-            try:
+            with blaming_column(several):
                 self._publish_many(connection, several)
-            except InvalidValue as exc:
-                blame_column(several, exc)
-                raise
 
     def _parts(self, change: Change) -> list[dict[str, Any]]:
         target, changed = change.target, None
@@ -200,10 +187,6 @@ class Tracker:
         if change := self._change("update", connection, target):
             change.changed |= changed_columns(target, change.declaration.exclude)
 
-    def _after_update(self, mapper: Any, connection: Connection, target: Any) -> None:
-        """Record the changes that other listeners have made since."""
-        self._before_update(mapper, connection, target)
-
     def _after_insert(self, mapper: Any, connection: Connection, target: Any) -> None:
         self._change("insert", connection, target)
 
@@ -211,8 +194,7 @@ class Tracker:
         """Make the events while the row can still be read; `after_delete` confirms the deletion."""
         if self._block().skips(target):
             return
-        change = self._change("delete", connection, target)
-        if change is not None:
+        if (change := self._change("delete", connection, target)) is not None:
             change.is_written = False
             with suppress(ObjectDeletedError):  # another transaction has deleted it: no event of ours
                 change.parts = self._parts(change)
@@ -226,8 +208,7 @@ class Tracker:
         declaration, session = self._declaration(target), object_session(target)
         if declaration is None or action not in declaration.types or session is None:
             return None
-        change = Change(action, declaration, target, connection)
-        return self._pending(session).setdefault(id(target), change)
+        return self._pending(session).setdefault(id(target), Change(action, declaration, target, connection))
 
     def _pending(self, session: Session) -> dict[int, Change]:
         by_tracker: dict[Tracker, dict[int, Change]] = session.info.setdefault(_PENDING, {})
