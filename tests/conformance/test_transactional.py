@@ -1,6 +1,7 @@
 """Handlers with `transaction=True`: their writes, their events and their progress are one."""
 
 import random
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from contextlib import suppress
@@ -13,6 +14,7 @@ import pytest
 from penstock import Cancel, Done, Fixed, Record, Retry, Snooze, metrics
 from penstock.clock import SYSTEM
 from penstock.errors import InvalidHandler, NotTransactional, TransactionEnded
+from penstock.operate.dead import dead_letters
 from penstock.worker.group.unit import UNIT_RECORDS
 from tests.conformance.engines import StoreEngine, driver_of
 from tests.crash.clocks import LeapingClock
@@ -171,11 +173,34 @@ def test_what_does_not_pass_is_undone_whatever_it_answers(books: Books, answer: 
     assert books.read() == ([1, 3] if gone else [1, 2, 3])
 
 
-def test_an_answer_that_is_none_is_a_failure(books: Books) -> None:
-    books.handle(lambda record: "yes")
-    books.publish(1)
-    assert books.engine.outbox.drain().retried == 1
+@pytest.mark.parametrize("answer", [{"card": "canary"}, True], ids=repr)
+def test_an_answer_that_is_none_is_a_failure(books: Books, caplog: pytest.LogCaptureFixture, answer: Any) -> None:
+    """Its reason showed an exception of ours, with the whole record."""
+    books.handle(lambda record: answer, retry=Fixed(max_retries=0))
+    books.publish(4711)
+    assert books.engine.outbox.drain().dead == 1
     assert books.read() == []
+    (letter,) = dead_letters(books.engine.outbox, group="books").items
+    assert letter.reason.startswith(f"InvalidOutcome: outcome {'True' if answer is True else 'of type dict'}: ")
+    assert " <- " not in letter.reason
+    for text in (letter.reason, caplog.text):
+        assert not re.search("canary|4711|_NotPassed", text)
+
+
+def test_an_error_that_cannot_be_examined_has_a_verdict_by_its_name(
+    books: Books, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The drain raised, again and again, and no record of the group was delivered."""
+
+    def too_deep(*args: object) -> None:
+        raise RecursionError
+
+    monkeypatch.setattr("penstock.redaction.known_text", too_deep)
+    books.handle(failing(2), retry=Fixed(max_retries=0))
+    books.publish(1, 2, 3, key=None)
+    books.engine.outbox.drain()
+    assert books.read() == [1, 3]
+    assert [each.reason for each in dead_letters(books.engine.outbox, group="books").items] == ["ValueError"]
 
 
 def test_the_fallback_has_a_transaction_of_its_own(books: Books) -> None:
