@@ -2,6 +2,7 @@
 
 import random
 import re
+import sqlite3
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from contextlib import suppress
@@ -9,7 +10,9 @@ from datetime import timedelta
 from threading import Event, Thread
 from typing import Any
 
+import psycopg
 import pytest
+from psycopg.rows import dict_row
 
 from penstock import Cancel, Done, Fixed, Record, Retry, Snooze, metrics
 from penstock.clock import SYSTEM
@@ -303,6 +306,67 @@ def test_a_statement_that_would_end_it_is_refused_before_anything_more_is_writte
     books.publish(1, 2)
     assert books.engine.outbox.drain().delivered == 2
     assert books.read() == [1, 2]
+
+
+def test_a_text_that_ends_it_between_other_statements_is_refused(postgres_engine: StoreEngine) -> None:
+    """It committed what was written so far, without the cursor."""
+    books = Books(postgres_engine)
+
+    def try_to_end(record: Record) -> None:
+        record.tx.execute("SELECT 1; SELECT 2")
+        with pytest.raises(TransactionEnded, match="COMMIT was executed on"):
+            record.tx.execute("SELECT 1; COMMIT; SELECT 2")
+
+    books.handle(try_to_end)
+    books.publish(1, 2)
+    assert books.engine.outbox.drain().delivered == 2
+    assert books.read() == [1, 2]
+
+
+def test_a_setting_whose_change_would_end_it_is_refused(books: Books) -> None:
+    """On SQLite the driver committed what was written so far, without the cursor."""
+    on_postgres = books.engine.url.startswith("postgresql")
+    name, value = ("autocommit", True) if on_postgres else ("isolation_level", None)
+
+    def try_to_end(record: Record) -> None:
+        with pytest.raises(Exception, match="in transaction status INTRANS" if on_postgres else "change of isolation"):
+            setattr(driver_of(record), name, value)
+
+    books.handle(try_to_end)
+    books.publish(1, 2)
+    assert books.engine.outbox.drain().delivered == 2
+    assert books.read() == [1, 2]
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_factories_that_a_handler_sets_end_with_its_transaction(books: Books, fails: bool) -> None:
+    """Handlers of other groups were given its rows; on SQLite the outbox read bytes for texts, and stopped."""
+    outbox, seen, on_postgres = books.engine.outbox, list[Any](), books.engine.url.startswith("postgresql")
+
+    def change(record: Record) -> None:
+        tx: Any = record.tx
+        if on_postgres:
+            tx.row_factory, tx.cursor_factory = dict_row, psycopg.ClientCursor
+        else:
+            tx.row_factory, tx.text_factory = sqlite3.Row, bytes
+        if fails:
+            raise ValueError("no")
+
+    def look(tx: Any) -> None:
+        cursor = tx.execute("SELECT 'a'")
+        seen.append((type(cursor), cursor.fetchone()))
+
+    books.handle(change, retry=Fixed(max_retries=0))
+    books.handle(lambda record: look(record.tx), group="others", id="look")
+    outbox.handler("other", group="late", id="late", transaction=True)(lambda record: look(record.tx))
+    books.publish(1)
+    outbox.drain()
+    with outbox.transaction() as tx:
+        look(tx)
+        outbox.publish(tx, "other", 1, key="k")
+    assert outbox.drain().delivered == 1
+    assert [row for _, row in seen] == [("a",)] * 3
+    assert psycopg.ClientCursor not in [kind for kind, _ in seen]
 
 
 def test_a_failed_statement_that_is_swallowed_is_a_failure(books: Books) -> None:
