@@ -316,6 +316,8 @@ def test_a_text_that_ends_it_between_other_statements_is_refused(postgres_engine
         record.tx.execute("SELECT 1; SELECT 2")
         with pytest.raises(TransactionEnded, match="COMMIT was executed on"):
             record.tx.execute("SELECT 1; COMMIT; SELECT 2")
+        with pytest.raises(TransactionEnded, match="COMMIT was executed on"):
+            driver_of(record).cursor().executemany("COMMIT", [()])
 
     books.handle(try_to_end)
     books.publish(1, 2)

@@ -81,10 +81,18 @@ class PostgresHandlerCursor(psycopg.Cursor[Any]):
 
     def execute(self, query: Any, *args: Any, **options: Any) -> Self:
         """Execute a statement; refuse one of a handler that would end the transaction."""
+        self._refuse_end(query)
+        return super().execute(query, *args, **options)
+
+    def executemany(self, query: Any, *args: Any, **options: Any) -> None:
+        """Execute a statement for many rows; refuse one of a handler that would end the transaction."""
+        self._refuse_end(query)
+        super().executemany(query, *args, **options)
+
+    def _refuse_end(self, query: Any) -> None:
         if getattr(self.connection, "guarded", False):
             text = query.as_string(self.connection) if isinstance(query, Composable) else query
             refuse_end(text, several=True)
-        return super().execute(query, *args, **options)
 
 
 class PostgresConnection(HandlerConnection, psycopg.Connection[Any]):
