@@ -10,6 +10,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from enum import Enum
+from itertools import islice
 from typing import Any
 
 from penstock.errors import InvalidValue, Undecodable
@@ -19,6 +20,7 @@ _MSGSPEC_PATH = re.compile(r" - at (.*)$", re.DOTALL)
 _MSGSPEC_PLAIN = ("Expected `", "Object missing required field `")  # they name types alone
 _DATA_EXCEPTION = "22"  # the class of SQLSTATEs whose first line, too, quotes a value
 _FIELDS_SHOWN = 5
+_ERRORS_SHOWN = 50  # of a chain, in a traceback: a loop of retries may have chained thousands
 _UNSHOWABLE = "(its message cannot be shown)"
 
 
@@ -98,15 +100,22 @@ def chain(error: BaseException, how: ErrorText = ErrorText.FULL) -> Iterator[Bas
 
 def reason(error: BaseException, at_most: int, how: ErrorText = ErrorText.REDACTED) -> str:
     """Return the whole chain as text, the root cause first, in at most `at_most` characters."""
-    said = " <- ".join(reversed([words(each, how) for each in chain(error, how)]))
-    return said if len(said) <= at_most else said[: at_most - 1] + "…"
+    said = ""
+    for each in reversed(list(chain(error, how))):
+        said += f"{' <- ' if said else ''}{words(each, how)}"
+        if len(said) > at_most:
+            return said[: at_most - 1] + "…"
+    return said
 
 
 def traced(error: BaseException, how: ErrorText = ErrorText.REDACTED) -> BaseException:
-    """Return an error for `exc_info=`: itself, or a stand-in with its name, traceback, causes and permitted texts."""
-    if how is ErrorText.FULL or (how is ErrorText.REDACTED and not any(map(_quotes, chain(error)))):
-        return error
-    return _stand_in(error, how, {})
+    """Return an error for `exc_info=`: itself, or a stand-in with its name, traceback, causes and permitted texts.
+
+    A stand-in shows the nearest of very many causes and says how many more there are.
+    """
+    first = list(islice(chain(error), _ERRORS_SHOWN + 1))
+    as_it_is = how is ErrorText.FULL or (how is ErrorText.REDACTED and not any(map(_quotes, first)))
+    return error if as_it_is and len(first) <= _ERRORS_SHOWN else _stand_in(error, how)
 
 
 def _is_about_payload(error: BaseException) -> bool:
@@ -121,26 +130,62 @@ def _quotes(error: BaseException) -> bool:
     return known_text(error) is not None or list(behind(error)) != list(behind(error, ErrorText.REDACTED))
 
 
-def _stand_in(error: BaseException, how: ErrorText, made: dict[int, BaseException]) -> BaseException:
-    if id(error) in made:
-        return made[id(error)]
+def _stand_in(error: BaseException, how: ErrorText) -> BaseException:
+    shown = _nearest(error, how)
+    copies = _copies(shown, how)
+    for each in shown:
+        if how is ErrorText.FULL or not _is_about_payload(each):
+            copy, cause, context = copies[id(each)], each.__cause__, each.__context__
+            if cause is not None:
+                copy.__cause__ = copies.get(id(cause))
+            elif context is not None and not each.__suppress_context__:
+                copy.__context__ = copies.get(id(context))
+    left_out = sum(1 for _ in chain(error, how)) - len(shown)
+    if left_out:
+        copies[id(error)].add_note(f"({left_out} more errors behind it are left out)")
+    return copies[id(error)]
+
+
+def _nearest(error: BaseException, how: ErrorText) -> list[BaseException]:
+    """Return an error and the errors closest behind it, as many as are shown."""
+    found, seen = [error], {id(error)}
+    for current in found:  # it grows meanwhile
+        for each in behind(current, how):
+            if id(each) not in seen and len(found) < _ERRORS_SHOWN:
+                seen.add(id(each))
+                found.append(each)
+    return found
+
+
+def _copies(shown: list[BaseException], how: ErrorText) -> dict[int, BaseException]:
+    """Return a copy of each error by the error's id, without causes; the members of a group are made before it."""
+    made, wanted, waiting = dict[int, BaseException](), {id(each) for each in shown}, list(shown)
+    while waiting:
+        current = waiting[-1]
+        members = current.exceptions if isinstance(current, BaseExceptionGroup) else ()
+        members = tuple(each for each in members if id(each) in wanted)
+        not_made = [each for each in members if id(each) not in made]
+        if not_made:
+            waiting += not_made
+            continue
+        waiting.pop()
+        if id(current) not in made:
+            made[id(current)] = _copy(current, [made[id(each)] for each in members], how)
+    return made
+
+
+def _copy(error: BaseException, members: list[BaseException], how: ErrorText) -> BaseException:
     cls, message = type(error), text(error, how)
     names = {"__module__": cls.__module__, "__qualname__": cls.__qualname__, "__str__": lambda self: message}
-    if isinstance(error, BaseExceptionGroup):
-        members = [_stand_in(each, how, made) for each in error.exceptions]
-        copy: BaseException = type(cls.__name__, (BaseExceptionGroup,), names)("", members)
+    copy: BaseException
+    if members:
+        copy = type(cls.__name__, (BaseExceptionGroup,), names)("", members)
     else:
         copy = type(cls.__name__, (Exception,), names)()
-    made[id(error)] = copy
     copy.__traceback__ = error.__traceback__
-    if how is ErrorText.REDACTED and known_text(error) is None:
+    if how is ErrorText.FULL or (how is ErrorText.REDACTED and known_text(error) is None):
         for note in getattr(error, "__notes__", ()):
             copy.add_note(note)
-    if not _is_about_payload(error):
-        if error.__cause__ is not None:
-            copy.__cause__ = _stand_in(error.__cause__, how, made)
-        elif error.__context__ is not None and not error.__suppress_context__:
-            copy.__context__ = _stand_in(error.__context__, how, made)
     return copy
 
 

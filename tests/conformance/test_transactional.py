@@ -1,6 +1,8 @@
 """Handlers with `transaction=True`: their writes, their events and their progress are one."""
 
 import random
+import re
+import sqlite3
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from contextlib import suppress
@@ -8,11 +10,14 @@ from datetime import timedelta
 from threading import Event, Thread
 from typing import Any
 
+import psycopg
 import pytest
+from psycopg.rows import dict_row
 
 from penstock import Cancel, Done, Fixed, Record, Retry, Snooze, metrics
 from penstock.clock import SYSTEM
 from penstock.errors import InvalidHandler, NotTransactional, TransactionEnded
+from penstock.operate.dead import dead_letters
 from penstock.worker.group.unit import UNIT_RECORDS
 from tests.conformance.engines import StoreEngine, driver_of
 from tests.crash.clocks import LeapingClock
@@ -171,11 +176,34 @@ def test_what_does_not_pass_is_undone_whatever_it_answers(books: Books, answer: 
     assert books.read() == ([1, 3] if gone else [1, 2, 3])
 
 
-def test_an_answer_that_is_none_is_a_failure(books: Books) -> None:
-    books.handle(lambda record: "yes")
-    books.publish(1)
-    assert books.engine.outbox.drain().retried == 1
+@pytest.mark.parametrize("answer", [{"card": "canary"}, True], ids=repr)
+def test_an_answer_that_is_none_is_a_failure(books: Books, caplog: pytest.LogCaptureFixture, answer: Any) -> None:
+    """Its reason showed an exception of ours, with the whole record."""
+    books.handle(lambda record: answer, retry=Fixed(max_retries=0))
+    books.publish(4711)
+    assert books.engine.outbox.drain().dead == 1
     assert books.read() == []
+    (letter,) = dead_letters(books.engine.outbox, group="books").items
+    assert letter.reason.startswith(f"InvalidOutcome: outcome {'True' if answer is True else 'of type dict'}: ")
+    assert " <- " not in letter.reason
+    for text in (letter.reason, caplog.text):
+        assert not re.search("canary|4711|_NotPassed", text)
+
+
+def test_an_error_that_cannot_be_examined_has_a_verdict_by_its_name(
+    books: Books, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The drain raised, again and again, and no record of the group was delivered."""
+
+    def too_deep(*args: object) -> None:
+        raise RecursionError
+
+    monkeypatch.setattr("penstock.redaction.known_text", too_deep)
+    books.handle(failing(2), retry=Fixed(max_retries=0))
+    books.publish(1, 2, 3, key=None)
+    books.engine.outbox.drain()
+    assert books.read() == [1, 3]
+    assert [each.reason for each in dead_letters(books.engine.outbox, group="books").items] == ["ValueError"]
 
 
 def test_the_fallback_has_a_transaction_of_its_own(books: Books) -> None:
@@ -278,6 +306,69 @@ def test_a_statement_that_would_end_it_is_refused_before_anything_more_is_writte
     books.publish(1, 2)
     assert books.engine.outbox.drain().delivered == 2
     assert books.read() == [1, 2]
+
+
+def test_a_text_that_ends_it_between_other_statements_is_refused(postgres_engine: StoreEngine) -> None:
+    """It committed what was written so far, without the cursor."""
+    books = Books(postgres_engine)
+
+    def try_to_end(record: Record) -> None:
+        record.tx.execute("SELECT 1; SELECT 2")
+        with pytest.raises(TransactionEnded, match="COMMIT was executed on"):
+            record.tx.execute("SELECT 1; COMMIT; SELECT 2")
+        with pytest.raises(TransactionEnded, match="COMMIT was executed on"):
+            driver_of(record).cursor().executemany("COMMIT", [()])
+
+    books.handle(try_to_end)
+    books.publish(1, 2)
+    assert books.engine.outbox.drain().delivered == 2
+    assert books.read() == [1, 2]
+
+
+def test_a_setting_whose_change_would_end_it_is_refused(books: Books) -> None:
+    """On SQLite the driver committed what was written so far, without the cursor."""
+    on_postgres = books.engine.url.startswith("postgresql")
+    name, value = ("autocommit", True) if on_postgres else ("isolation_level", None)
+
+    def try_to_end(record: Record) -> None:
+        with pytest.raises(Exception, match="in transaction status INTRANS" if on_postgres else "change of isolation"):
+            setattr(driver_of(record), name, value)
+
+    books.handle(try_to_end)
+    books.publish(1, 2)
+    assert books.engine.outbox.drain().delivered == 2
+    assert books.read() == [1, 2]
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_factories_that_a_handler_sets_end_with_its_transaction(books: Books, fails: bool) -> None:
+    """Handlers of other groups were given its rows; on SQLite the outbox read bytes for texts, and stopped."""
+    outbox, seen, on_postgres = books.engine.outbox, list[Any](), books.engine.url.startswith("postgresql")
+
+    def change(record: Record) -> None:
+        tx: Any = record.tx
+        if on_postgres:
+            tx.row_factory, tx.cursor_factory = dict_row, psycopg.ClientCursor
+        else:
+            tx.row_factory, tx.text_factory = sqlite3.Row, bytes
+        if fails:
+            raise ValueError("no")
+
+    def look(tx: Any) -> None:
+        cursor = tx.execute("SELECT 'a'")
+        seen.append((type(cursor), cursor.fetchone()))
+
+    books.handle(change, retry=Fixed(max_retries=0))
+    books.handle(lambda record: look(record.tx), group="others", id="look")
+    outbox.handler("other", group="late", id="late", transaction=True)(lambda record: look(record.tx))
+    books.publish(1)
+    outbox.drain()
+    with outbox.transaction() as tx:
+        look(tx)
+        outbox.publish(tx, "other", 1, key="k")
+    assert outbox.drain().delivered == 1
+    assert [row for _, row in seen] == [("a",)] * 3
+    assert psycopg.ClientCursor not in [kind for kind, _ in seen]
 
 
 def test_a_failed_statement_that_is_swallowed_is_a_failure(books: Books) -> None:

@@ -11,11 +11,33 @@ _ENDS = re.compile(
 )
 
 
-def refuse_end(statement: object) -> None:
-    """Raise TransactionEnded for a statement that begins like one that ends it; others are detected later."""
+# What a `;` or a word means nothing in; comments nest in PostgreSQL, and are read so to a depth of two.
+_COMMENT = r"/\*(?:[^*]|\*(?!/))*+\*/"
+_QUOTED = re.compile(
+    rf"--[^\n]*+|/\*(?:{_COMMENT}|[^*]|\*(?!/))*+\*/|"
+    r"(?<![\w$])e'(?:[^'\\]|\\.|'')*+'|'(?:[^']|'')*+'|\"[^\"]*+\"|"
+    r"(?<![\w$])\$(?P<tag>(?:[^\W\d]\w*+)?)\$.*?\$(?P=tag)\$",
+    re.IGNORECASE | re.DOTALL,
+)
+_SQL_BODY = re.compile(r"\bbegin\s+atomic\b", re.IGNORECASE)  # of a function; it ends with END
+
+
+def refuse_end(statement: object, *, several: bool = False) -> None:
+    """Raise TransactionEnded for a statement that begins like one that ends it; others are detected later.
+
+    `several`: the driver sends a text of several statements, so each of them is examined.
+    """
     text = statement.decode("latin-1") if isinstance(statement, bytes) else statement
-    if isinstance(text, str) and (found := _ENDS.match(text)):
-        raise TransactionEnded(f"{found[1].upper()} was executed on record.tx")
+    if not isinstance(text, str):
+        return
+    each_text, in_body = [text], False
+    if several and ";" in text:
+        bare = _QUOTED.sub(" ", text)
+        each_text += bare.split(";")
+        in_body = bool(_SQL_BODY.search(bare))
+    for found in filter(None, map(_ENDS.match, each_text)):
+        if not (in_body and found[1].lower() == "end"):
+            raise TransactionEnded(f"{found[1].upper()} was executed on record.tx")
 
 
 class HandlerConnection:

@@ -105,10 +105,16 @@ class Rules:
 
     def after_error(self, error: BaseException, *, failures: int, now_ms: int, rng: Random) -> Verdict:
         """Return the verdict on an error that a handler raised."""
-        failed, why = failures + 1, _kept(reason(error, REASON_CHARACTERS, self.error_text))
+        why = _kept(reason(error, REASON_CHARACTERS, self.error_text))
+        is_final = self.on_failure is not OnFailure.DEAD and not self.retry.retries(failures + 1, error)
+        return self.after_failure(why, failures=failures, now_ms=now_ms, rng=rng, is_final=is_final)
+
+    def after_failure(self, why: str, *, failures: int, now_ms: int, rng: Random, is_final: bool = False) -> Verdict:
+        """Return the verdict on a failure with this reason; a final one is not retried."""
+        failed = failures + 1
         if self.on_failure is OnFailure.DEAD:
             return Dead(failed, why, hold=False)
-        if not self.retry.retries(failed, error):
+        if is_final or failed > self.retry.max_retries:
             return self._exhausted(failed, why)
         return Parked(now_ms + _ms(self.retry.delay_after(failed, rng)), failed, why, alone=self._alone)
 

@@ -165,6 +165,45 @@ def test_an_error_whose_causes_go_in_a_circle_is_shown_once() -> None:
     assert shown(traced(first)).count("second") == 1
 
 
+def test_a_group_whose_member_is_caused_by_the_group_is_shown_once() -> None:
+    member = of_psycopg("23505", "twice")
+    group = ExceptionGroup("several", [member])
+    member.__cause__ = group
+    assert shown(traced(group)).count("SQLSTATE 23505") == 1
+
+
+@pytest.mark.parametrize("how", ErrorText)
+@pytest.mark.parametrize("chained", ["causes", "contexts", "members", "cycle"])
+def test_of_a_chain_of_thousands_the_nearest_are_shown(chained: str, how: ErrorText) -> None:
+    """The stand-ins were made by recursion: a handler's error from 1,000 others ended its thread."""
+    root = of_psycopg("23505", "the root")
+    error: Exception = root
+    for number in range(5_000):
+        before, error = error, ConnectionError(f"try {number}")
+        if chained == "members":
+            error = ExceptionGroup(f"try {number}", [before])
+        elif chained == "contexts":
+            error.__context__ = before
+        else:
+            error.__cause__ = before
+    if chained == "cycle":
+        root.__cause__ = error
+    stand_in = shown(traced(error, how))
+    assert "4951 more errors behind it are left out" in stand_in
+    assert ("try 4999" in stand_in) == (how is not ErrorText.TYPE)
+    assert len(stand_in) < 20_000
+    assert len(reason(error, 1000, how)) <= 1000
+    assert reason(error, 1000, how).startswith("UniqueViolation")
+
+
+def test_of_a_group_of_thousands_some_members_are_shown() -> None:
+    members = [ConnectionError(f"try {number}") for number in range(5_000)]
+    stand_in = traced(ExceptionGroup("several", members))
+    assert isinstance(stand_in, BaseExceptionGroup)
+    assert [str(each) for each in stand_in.exceptions] == [f"try {number}" for number in range(49)]
+    assert "4951 more errors behind it are left out" in shown(stand_in)
+
+
 def test_full_text_and_types_alone_are_to_be_had() -> None:
     cause = of_model({"number": SECRET})
     error = Undecodable("an event", "it is wrong")

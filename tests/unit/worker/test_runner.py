@@ -173,6 +173,53 @@ def test_what_would_end_the_thread_is_a_failure_like_any_other(
     assert all(type(error).__name__ in reason(each) for each in mine.collect(3))
 
 
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize("batch", [None, 3])
+@pytest.mark.parametrize("broken", ["known_text", "chain"])
+def test_an_error_that_cannot_be_examined_has_a_verdict_by_its_name(
+    loop: Callable[..., Loop], monkeypatch: pytest.MonkeyPatch, broken: str, batch: int | None, is_async: bool
+) -> None:
+    """Its thread ended, and its record stayed without a verdict."""
+
+    def fails(given: Any) -> None:
+        raise LookupError("gone")
+
+    async def fails_async(given: Any) -> None:
+        fails(given)
+
+    def too_deep(*args: object) -> None:
+        raise RecursionError
+
+    monkeypatch.setattr(f"penstock.redaction.{broken}", too_deep)
+    mine = loop(threads=1)
+    handler = a_handler(fails_async if is_async else fails, batch=batch, fallback=fails)
+    mine.runner.submit(tasks_of(handler, 3))
+    assert [reason(each) for each in mine.collect(3)] == ["LookupError"] * 3
+    last = HandlerTask(TaskPlace(0, 9), "k", handler, a_record(), 3)
+    mine.runner.submit([last])
+    (verdict,) = mine.collect(1)
+    assert (type(verdict), reason(verdict)) == (Dead, "LookupError")
+
+
+@pytest.mark.parametrize("batch", [None, 3])
+def test_an_answer_that_cannot_be_shown_is_a_failure(loop: Callable[..., Loop], batch: int | None) -> None:
+    """An integer of so many digits cannot be written: a batch's thread ended by the ValueError."""
+    mine = loop(threads=1)
+    mine.runner.submit(tasks_of(a_handler(lambda given: [10**9999] * 3 if batch else 10**9999, batch=batch), 3))
+    assert all(reason(each).startswith("ValueError") for each in mine.collect(3))
+
+
+def test_a_failure_that_cannot_be_logged_is_settled(loop: Callable[..., Loop], monkeypatch: pytest.MonkeyPatch) -> None:
+    class Full(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            raise OSError("no space left")
+
+    monkeypatch.setattr(logging.getLogger("penstock.handlers"), "handlers", [Full()])
+    mine = loop(threads=1)
+    mine.runner.submit(tasks_of(a_handler(lambda record: 1 / 0), 2))
+    assert all(reason(each).startswith("ZeroDivisionError") for each in mine.collect(2))
+
+
 def test_system_exit_in_a_task_of_an_async_handler_does_not_end_the_loop(loop: Callable[..., Loop]) -> None:
     async def leaves() -> None:
         raise SystemExit(3)

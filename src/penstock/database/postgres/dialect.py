@@ -79,9 +79,18 @@ class PostgresHandlerCursor(psycopg.Cursor[Any]):
 
     def execute(self, query: Any, *args: Any, **options: Any) -> Self:
         """Execute a statement; refuse one of a handler that would end the transaction."""
-        if getattr(self.connection, "guarded", False):
-            refuse_end(query.as_string(self.connection) if isinstance(query, Composable) else query)
+        self._refuse_end(query)
         return super().execute(query, *args, **options)
+
+    def executemany(self, query: Any, *args: Any, **options: Any) -> None:
+        """Execute a statement for many rows; refuse one of a handler that would end the transaction."""
+        self._refuse_end(query)
+        super().executemany(query, *args, **options)
+
+    def _refuse_end(self, query: Any) -> None:
+        if getattr(self.connection, "guarded", False):
+            text = query.as_string(self.connection) if isinstance(query, Composable) else query
+            refuse_end(text, several=True)
 
 
 class PostgresConnection(HandlerConnection, psycopg.Connection[Any]):
@@ -95,6 +104,13 @@ class PostgresConnection(HandlerConnection, psycopg.Connection[Any]):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.cursor_factory = PostgresHandlerCursor
+
+    def restore(self) -> None:
+        """Read rows and make cursors as before: a caller may have set other factories."""
+        if self.row_factory is not tuple_row:
+            self.row_factory = tuple_row
+        if self.cursor_factory is not PostgresHandlerCursor:
+            self.cursor_factory = PostgresHandlerCursor
 
     def close(self) -> None:
         """Close; refuse it to a handler."""
@@ -173,6 +189,7 @@ class PostgresDialect(Dialect):
         that nothing is committed. Then role and search path are restored for our statements.
         """
         conn.guarded = False
+        conn.restore()
         cursor = psycopg.Cursor(conn, row_factory=tuple_row)
         settings = zip(("role", "search_path"), conn.began_as, strict=True)
         restore = "".join(_RESTORE.format(*each).as_string(conn) for each in settings)
@@ -222,13 +239,15 @@ class PostgresDialect(Dialect):
         finally:
             self.rollback(conn)
 
-    def commit(self, conn: "psycopg.Connection[Any]") -> None:
+    def commit(self, conn: PostgresConnection) -> None:
         """Commit. Raises after a failed statement: the server then answers COMMIT with a rollback."""
+        conn.restore()
         if conn.execute("COMMIT").statusmessage != "COMMIT":
             raise pg.InFailedSqlTransaction("a statement of this transaction had failed: nothing is committed")
 
     def rollback(self, conn: PostgresConnection) -> None:
         conn.guarded = False
+        conn.restore()
         conn.execute("ROLLBACK")
 
     def close(self, conn: "psycopg.Connection[Any]") -> None:

@@ -50,6 +50,19 @@ class SqliteConnection(HandlerConnection, FileConnection):
             refuse_end(sql)
         return super().execute(sql, *parameters)
 
+    def __setattr__(self, name: str, value: object) -> None:
+        """Set an attribute; refuse to a handler those whose change makes the driver commit."""
+        if name in ("isolation_level", "autocommit"):
+            self.refuse(f"a change of {name}")
+        super().__setattr__(name, value)
+
+    def restore(self) -> None:
+        """Read rows and texts as before: a caller may have set other factories."""
+        if self.row_factory is not None:
+            self.row_factory = None
+        if self.text_factory is not str:
+            self.text_factory = str
+
     def executescript(self, script: str) -> sqlite3.Cursor:
         """Execute statements; refuse it to a handler, because the driver commits first."""
         self.refuse("executescript(), which commits first,")
@@ -148,6 +161,7 @@ class SqliteDialect(Dialect):
     def seal(self, conn: SqliteConnection) -> bool:
         """Look for the savepoint, which ends with the transaction that set it."""
         conn.guarded = False
+        conn.restore()
         try:
             conn.execute("RELEASE penstock_unit")
         except sqlite3.OperationalError as exc:
@@ -183,7 +197,8 @@ class SqliteDialect(Dialect):
             self.rollback(conn)
             conn.execute("PRAGMA query_only = OFF")
 
-    def commit(self, conn: sqlite3.Connection) -> None:
+    def commit(self, conn: SqliteConnection) -> None:
+        conn.restore()
         conn.execute("COMMIT")
         self._file.writers.leave(conn)
 
@@ -191,6 +206,7 @@ class SqliteDialect(Dialect):
         """Roll back if a transaction is still open; SQLite rolls back on some errors."""
         conn.guarded = False
         try:
+            conn.restore()
             if conn.in_transaction:
                 conn.execute("ROLLBACK")
         finally:

@@ -9,6 +9,7 @@ import logging
 from asyncio import CancelledError
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -89,11 +90,11 @@ def after_answers(handler: Handler, records: list[tuple[Record, int]], answer: A
             yield PASSED
             continue
         try:
-            outcome = outcome_of(each)
-        except InvalidOutcome as error:
-            yield after_error(handler, record, error, failures=failures, clock=clock)
-        else:
-            yield _after_outcome(handler, record, outcome, failures, clock)
+            verdict = _after_outcome(handler, record, outcome_of(each), failures, clock)
+        except Exception as error:
+            error.__context__ = None  # a unit of work calls this while it handles an exception of its own
+            verdict = after_error(handler, record, error, failures=failures, clock=clock)
+        yield verdict
 
 
 def after_error(handler: Handler, record: Record, error: BaseException, *, failures: int, clock: Clock) -> Verdict:
@@ -108,7 +109,14 @@ def after_error(handler: Handler, record: Record, error: BaseException, *, failu
         metrics.UNDECODABLE.add(1, group=handler.group, handler=handler.id)
     elif isinstance(error, TransactionEnded):
         rules = replace(rules, retry=_NO_RETRY)  # another attempt would end the same way
-    verdict = rules.after_error(error, failures=failures, now_ms=clock.now_ms(), rng=CHANCE)
+    try:
+        verdict = rules.after_error(error, failures=failures, now_ms=clock.now_ms(), rng=CHANCE)
+    except Exception as exc:  # its record must not stay without a verdict
+        name = type(error).__name__
+        with _told(handler):
+            unclear = "handler %s failed with %s, which could not be examined: %s"
+            logger.error(unclear, handler.id, name, type(exc).__name__, extra=about_record(handler, record, error=name))
+        verdict = rules.after_failure(name, failures=failures, now_ms=clock.now_ms(), rng=CHANCE)
     if isinstance(error, HandlerTimeout) and not isinstance(verdict, Passed):
         verdict = replace(verdict, timed_out=True)
     _tell(handler, record, verdict, error, clock)
@@ -132,14 +140,16 @@ def last_try(calls: Answers, handler: Handler, record: Record, verdict: Verdict)
             raise InvalidOutcome(answer, "a fallback returns None or Done, or it raises")
     except (Exception, CancelledError) as error:
         both, how = "%s failed, and so did its fallback; it is now a dead letter", handler.rules.error_text
-        fields = about_record(handler, record, error=words(error, how))
-        logger.error(both, what, exc_info=traced(error, how), extra=fields)
+        with _told(handler):
+            fields = about_record(handler, record, error=words(error, how))
+            logger.error(both, what, exc_info=traced(error, how), extra=fields)
         return verdict
     finally:
         labels = {"group": handler.group, "handler": handler.id}
         metrics.FALLBACK_SECONDS.observe(SYSTEM.monotonic() - began, **labels)
-    fields = about_record(handler, record, error=verdict.reason)
-    logger.warning("%s failed, and its fallback has completed it", what, extra=fields)
+    with _told(handler):
+        fields = about_record(handler, record, error=verdict.reason)
+        logger.warning("%s failed, and its fallback has completed it", what, extra=fields)
     return Passed(by_fallback=True, failures=verdict.failures, reason=verdict.reason)
 
 
@@ -178,18 +188,32 @@ def _tell(
     by_hand: bool = False,
 ) -> None:
     """Log a failure, once: in one line while it will be retried, with the trace when it is final."""
-    what, rules = _what(handler, record), handler.rules
-    if isinstance(verdict, Parked):
-        wait = max(0, verdict.due_ms - clock.now_ms()) / 1000
-        fields = about_record(handler, record, error=verdict.reason, attempts=_attempts(handler), retry_seconds=wait)
-        logger.warning("%s failed: %s; it is tried again in %s", what, verdict.reason, _span(wait), extra=fields)
-    elif isinstance(verdict, Dead):
-        how = "gave it up" if by_hand else "failed"
-        asked = handler.last_resort is not None and not by_hand
-        then = "its fallback is called" if asked else "it is now a dead letter"
-        trace = None if error is None else traced(error, rules.error_text)
-        fields = about_record(handler, record, error=verdict.reason, attempts=_attempts(handler))
-        logger.error("%s %s: %s; %s", what, how, verdict.reason, then, exc_info=trace, extra=fields)
+    with _told(handler):
+        what, rules = _what(handler, record), handler.rules
+        if isinstance(verdict, Parked):
+            wait = max(0, verdict.due_ms - clock.now_ms()) / 1000
+            fields = about_record(
+                handler, record, error=verdict.reason, attempts=_attempts(handler), retry_seconds=wait
+            )
+            logger.warning("%s failed: %s; it is tried again in %s", what, verdict.reason, _span(wait), extra=fields)
+        elif isinstance(verdict, Dead):
+            how = "gave it up" if by_hand else "failed"
+            asked = handler.last_resort is not None and not by_hand
+            then = "its fallback is called" if asked else "it is now a dead letter"
+            trace = None if error is None else traced(error, rules.error_text)
+            fields = about_record(handler, record, error=verdict.reason, attempts=_attempts(handler))
+            logger.error("%s %s: %s; %s", what, how, verdict.reason, then, exc_info=trace, extra=fields)
+
+
+@contextmanager
+def _told(handler: Handler) -> Iterator[None]:
+    """Go on if a failure cannot be logged: its record must be settled all the same."""
+    try:
+        yield
+    except Exception as exc:
+        with suppress(Exception):
+            fields = about_handler(handler, error=type(exc).__name__)
+            logger.error("a failure of handler %s could not be logged: %s", handler.id, fields["error"], extra=fields)
 
 
 def _what(handler: Handler, record: Record) -> str:
@@ -297,9 +321,11 @@ class Verdicts:
             self.after_failure(task, undecodable, 0.0, limiter)
         each = seconds / max(1, len(ready))
         if error is not None and len(ready) > 1:
-            handler, why = call.handler, words(error, call.handler.rules.error_text)
-            failed = "handler %s failed on a batch of %d: %s; each is called alone"
-            logger.warning(failed, handler.id, len(ready), why, extra=about_handler(handler, error=why))
+            handler = call.handler
+            with _told(handler):
+                why = words(error, handler.rules.error_text)
+                failed = "handler %s failed on a batch of %d: %s; each is called alone"
+                logger.warning(failed, handler.id, len(ready), why, extra=about_handler(handler, error=why))
             limiter.repeat_alone(ready)
         elif error is not None:
             for task in ready:

@@ -59,6 +59,7 @@ _REPLAYS = 5  # of one record whose transaction failed because of other transact
 
 class _NotPassed(Exception):
     def __init__(self, task: HandlerTask, error: BaseException | None, answer: Any) -> None:
+        super().__init__()  # without arguments, which hold payloads and would be its text
         self.task, self.error, self.answer = task, error, answer
 
 

@@ -149,6 +149,7 @@ class SessionLost(Exception):
     """The connection of a handler was gone after its call or at the commit: nothing is committed."""
 
     def __init__(self, task: HandlerTask, cause: Exception) -> None:
+        super().__init__()  # without arguments, which hold payloads and would be its text
         self.task, self.cause = task, cause
 
     def explained(self, dialect: Dialect) -> SessionEnded:
