@@ -51,7 +51,7 @@ def test_fifty_hostile_texts_run_nothing(looking: Looking, tmp_path_factory: pyt
     with closing(Outbox(url)) as outbox:
         outbox.migrate()
         for number, name in enumerate(groups):
-            outbox.handler("*", group=name, id=f"refuse-{number}")(_refuse)
+            outbox.handler(group=name, id=f"refuse-{number}")(_refuse)
         with outbox.transaction() as conn:
             for number, text in enumerate(HOSTILE):
                 key = text if text.isprintable() else None

@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from penstock.errors import UnknownTopic
 from penstock.operate.reconcile import reconcile
 
 from .exit_codes import FAILED
@@ -43,9 +44,12 @@ def command(
     Exits with 1 if anything is missing, duplicate, waiting or surplus.
     """
     with chosen.opened() as store:
-        tables = lake_tables(store, lake, topic, values=not no_values)
         only = () if no_groups else groups or None
-        found = reconcile(store, topic, groups=only, tables=tables, **own_table)
+        try:
+            tables = lake_tables(store, lake, topic, values=not no_values)
+            found = reconcile(store, topic, groups=only, tables=tables, **own_table)
+        except UnknownTopic:
+            raise UnknownTopic(topic, ", and `--topic` names the one to compare") from None
     if as_json:
         print_json({"topic": found.topic, "agrees": found.agrees, "figures": found.figures})
     else:

@@ -10,8 +10,8 @@ class LogError(Error, code="log", fault=Fault.CALLER):
 class UnknownTopic(LogError, code="unknown_topic"):
     """There is no topic of that name."""
 
-    def __init__(self, name: str) -> None:
-        super().__init__(f"there is no topic {shown(name)}; `penstock topics list` shows the topics")
+    def __init__(self, name: str, hint: str = "") -> None:
+        super().__init__(f"there is no topic {shown(name)}; `penstock topics list` shows the topics{hint}")
 
 
 class UnknownPartition(LogError, code="unknown_partition"):

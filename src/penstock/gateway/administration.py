@@ -20,8 +20,8 @@ from .door import DoorCall
 
 def list_topics(call: DoorCall, after: str | None, limit: int) -> Page[TopicShown]:
     """Return a page of the topics."""
-    page = topics.topics(call.store, after=after, limit=limit)
-    return Page([_seen(call, each) for each in page.items if call.sees_topic(each.name)], page.after)
+    page = topics.topics(call.store, after=after, limit=limit, seen=call.sees_topic)
+    return Page([_seen(call, each) for each in page.items], page.after)
 
 
 def show_topic(call: DoorCall, name: str) -> TopicShown:
@@ -49,8 +49,8 @@ def _seen(call: DoorCall, shown: TopicShown) -> TopicShown:
 
 def list_groups(call: DoorCall, after: str | None, limit: int) -> Page[Group]:
     """Return a page of the groups."""
-    page = groups.groups(call.store, after=after, limit=limit, seen=call.sees_topic)
-    return Page([each for each in page.items if call.sees(group(each.name))], page.after)
+    seen, seen_group = call.sees_topic, call.sees_group
+    return groups.groups(call.store, after=after, limit=limit, seen=seen, seen_group=seen_group)
 
 
 def show_group(call: DoorCall, name: str) -> GroupShown:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from penstock import tracing
 from penstock.access.access import Access
 from penstock.access.principal import Principal
-from penstock.access.resource import AccessRight, Resource, topic
+from penstock.access.resource import AccessRight, Resource, group, topic
 from penstock.clock import SYSTEM, Clock
 from penstock.log.sql.lock_waits import LockWaits
 from penstock.log.store import Store
@@ -22,10 +22,6 @@ from penstock.model.context import context_of
 from penstock.model.limits import LimitsSettings
 from penstock.model.record import TRACEPARENT, Record
 from penstock.model.token import GivenToken
-from penstock.operate.dead import DeadLetter
-from penstock.operate.groups import GroupPartition
-from penstock.operate.lanes import WaitingLane
-from penstock.operate.operation import Page
 from penstock.operate.producer import AppendedRecord, RecordWanted, forget_tokens, produce, produce_at_once
 
 from .conversion import Conversion
@@ -33,7 +29,6 @@ from .leased_groups import LeasedGroups
 from .settings import GatewaySettings
 
 T = TypeVar("T")
-OnTopic = TypeVar("OnTopic", GroupPartition, DeadLetter, WaitingLane)
 
 SMALL_BYTES = 16 * 1024  # of a request that the loop parses: larger ones would delay others
 _AT_ONCE_BYTES, _AT_ONCE_RECORDS = 24 * 1024, 100  # added in the loop: half a millisecond
@@ -162,9 +157,9 @@ class DoorCall:
         """Return whether the caller may know of a topic."""
         return self.sees(topic(name))
 
-    def of_topics_seen(self, page: Page[OnTopic]) -> Page[OnTopic]:
-        """Return a page without the entries of topics that the caller may not know of."""
-        return Page([each for each in page.items if self.sees_topic(each.topic)], page.after)
+    def sees_group(self, name: str) -> bool:
+        """Return whether the caller may know of a group."""
+        return self.sees(group(name))
 
     def charge(self, name: str, records: Iterable[Record]) -> float:
         """Charge the bytes of records for the caller; return the seconds until it may have more."""

@@ -26,7 +26,21 @@ from penstock.model.record import Record, display_name
 
 from . import audit
 from .members import living_at, touch_group
-from .operation import LAST, PAGE_ROWS, Page, group_id, ids, operation, page, places_after, storable, with_topic_names
+from .operation import (
+    LAST,
+    PAGE_ROWS,
+    Page,
+    SeesTopic,
+    every_topic,
+    group_id,
+    hidden_topics,
+    ids,
+    operation,
+    page,
+    places_after,
+    storable,
+    with_topic_names,
+)
 
 BATCH = 500  # letters decided on in one transaction
 
@@ -121,16 +135,18 @@ def dead_letters(
     before: datetime | None = None,
     after: str | None = None,
     limit: int = PAGE_ROWS,
+    seen: SeesTopic = every_topic,
 ) -> Page[DeadLetter]:
     """Return a page of dead letters, newest first, that died from `since` to before `before`.
 
-    `error`: a prefix of the reason.
+    `error`: a prefix of the reason. Only those on topics that are `seen`.
 
     Raises InvalidPage, InvalidTime, InvalidSelection, UnknownGroup, UnknownTopic.
     """
     place = places_after(after, limit, dict.fromkeys(_PLACE, LAST))
     params = ids(store, group, topic) | _filter(id, key, type, error) | _span(since, before) | place
-    found = store.database.look(lambda tx: tx.rows("operate", "dead_list", limit=limit + 1, **params))
+    hidden = [each.id for each in hidden_topics(store.log, seen)]
+    found = store.database.look(lambda tx: tx.rows("operate", "dead_list", limit=limit + 1, hidden=hidden, **params))
     rows = with_topic_names(store.log, found, id_at=2, name_at=6)
     return page(rows, limit, len(_PLACE), _letter)
 

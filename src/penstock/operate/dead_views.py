@@ -65,10 +65,9 @@ def dead_errors(
 
     Raises UnknownGroup, UnknownTopic.
     """
-    page = dead_letters(store, group=group, topic=topic, type=type, limit=LOOKED_AT)
-    letters_seen = [each for each in page.items if seen(each.topic)]
+    page = dead_letters(store, group=group, topic=topic, type=type, limit=LOOKED_AT, seen=seen)
     found: dict[tuple[str, str], list[DeadLetter]] = {}
-    for each in letters_seen:  # newest first
+    for each in page.items:  # newest first
         found.setdefault((each.group, error_of(each.reason)), []).append(each)
     errors = [
         DeadError(
@@ -85,7 +84,7 @@ def dead_errors(
         for (name, error), letters in found.items()
     ]
     errors.sort(key=lambda each: (-each.count, each.group, each.error))
-    return DeadErrors(errors, len(letters_seen), page.after is not None)
+    return DeadErrors(errors, len(page.items), page.after is not None)
 
 
 def error_of(reason: str) -> str:

@@ -25,7 +25,20 @@ from penstock.worker.handler_options import Start, is_name
 from . import audit
 from .catch_up import passed_over_by
 from .members import living, serving
-from .operation import PAGE_ROWS, Page, SeesTopic, every_topic, group_id, ids, operation, page, place_after, storable
+from .operation import (
+    PAGE_ROWS,
+    Page,
+    SeesTopic,
+    every_topic,
+    group_id,
+    hidden_topics,
+    ids,
+    operation,
+    page,
+    place_after,
+    seen_by_name,
+    storable,
+)
 from .progress import Group, GroupShown, GroupTopic, LogReader, as_groups, group_on, progress_of, reader_named, readers
 
 
@@ -62,22 +75,28 @@ def groups(
     limit: int = PAGE_ROWS,
     counted: bool = True,
     seen: SeesTopic = every_topic,
+    seen_group: Callable[[str], bool] = lambda _: True,
     clock: Clock = SYSTEM,
 ) -> Page[Group]:
-    """Return a page of the groups, by name, with sums over the topics that the caller may see.
+    """Return a page of the groups that the caller may see, by name, with sums over such topics.
 
     Raises InvalidPage. `counted` False: do not count lanes and dead letters, of which there may be millions; report 0.
     """
     (name,) = place_after(after, limit, "")
 
     def look(tx: Transaction) -> tuple[list[Row], dict[int, list[GroupTopic]], dict[int, list[str]]]:
-        rows = tx.rows("operate", "group_list", after=name, limit=limit + 1)
+        def read(after: str) -> list[Row]:
+            return tx.rows("operate", "group_list", after=after, limit=limit + 1)
+
+        rows = seen_by_name(read, name, limit, lambda row: seen_group(row[0]))
         numbers = [row[1] for row in rows[:limit]]
         topics = _on_topics(tx, store.log_in(tx), numbers, counted=counted, seen=seen)
         return rows, topics, serving(tx, clock).groups
 
     rows, topics, members = store.database.look(look)
-    others = as_groups(store.log, [each for each in readers(store.log) if each.name > name], seen)
+    others = as_groups(
+        store.log, [each for each in readers(store.log) if each.name > name and seen_group(each.name)], seen
+    )
     merged = sorted([*rows, *((each,) for each in others)], key=lambda row: str(row[0]))
 
     def item(row: Row) -> Group:
@@ -116,12 +135,24 @@ def show(store: Store, name: str, *, seen: SeesTopic = every_topic, clock: Clock
 
 @operation
 def partitions(
-    store: Store, name: str, *, topic: str | None = None, after: str | None = None, limit: int = PAGE_ROWS
+    store: Store,
+    name: str,
+    *,
+    topic: str | None = None,
+    after: str | None = None,
+    limit: int = PAGE_ROWS,
+    seen: SeesTopic = every_topic,
 ) -> Page[GroupPartition]:
-    """Return a page of a group's cursors, by topic and partition. Raises InvalidPage, UnknownGroup, UnknownTopic."""
+    """Return a page of a group's cursors on topics that are `seen`, by topic and partition.
+
+    Raises InvalidPage, UnknownGroup, UnknownTopic.
+    """
     after_topic, after_partition = place_after(after, limit, 0, 0)
     params = ids(store, name, topic) | {"after_topic": after_topic, "after_partition": after_partition}
-    rows = store.database.look(lambda tx: tx.rows("operate", "group_partitions", limit=limit + 1, **params))
+    hidden = [each.id for each in hidden_topics(store.log, seen)]
+    rows = store.database.look(
+        lambda tx: tx.rows("operate", "group_partitions", limit=limit + 1, hidden=hidden, **params)
+    )
     topics = {each.id: each for each in store.log.topics()}
     there = [row for row in rows if row[0] in topics]  # skip topics deleted since
     bounds = store.log.bounds_of([topics[id] for id in sorted({row[0] for row in there})])

@@ -11,7 +11,18 @@ from penstock.database.database import Transaction
 from penstock.delivery.lane import LANE_COLUMNS, SHARED, SideLane, WaitState, key_lane
 from penstock.log.store import Store
 
-from .operation import PAGE_ROWS, Page, ids, operation, page, places_after, with_topic_names
+from .operation import (
+    PAGE_ROWS,
+    Page,
+    SeesTopic,
+    every_topic,
+    hidden_topics,
+    ids,
+    operation,
+    page,
+    places_after,
+    with_topic_names,
+)
 
 _FIRST = {
     "after_group": 0,
@@ -70,20 +81,23 @@ def lanes(
     held: bool | None = None,
     after: str | None = None,
     limit: int = PAGE_ROWS,
+    seen: SeesTopic = every_topic,
     clock: Clock = SYSTEM,
 ) -> Page[WaitingLane]:
     """Return a page of waiting lanes, by group, topic, partition and key; `held`: only held or only others.
 
-    Raises InvalidPage, UnknownGroup, UnknownTopic.
+    Only those on topics that are `seen`. Raises InvalidPage, UnknownGroup, UnknownTopic.
     """
     params = ids(store, group, topic) | places_after(after, limit, _FIRST, least=SHARED)
     lane = None if key is None else key_lane(key)
 
     def look(tx: Transaction) -> tuple[list[Row], dict[Row, int]]:
-        found = tx.rows("operate", "lanes_list", lane=lane, held=held, limit=limit + 1, **params)
+        log = store.log_in(tx)
+        hidden = [each.id for each in hidden_topics(log, seen)]
+        found = tx.rows("operate", "lanes_list", lane=lane, held=held, limit=limit + 1, hidden=hidden, **params)
         # A database may have numbers for truth values.
         plain = [(*row[:4], bool(row[4]), bool(row[5]), *row[6:]) for row in found]
-        rows = with_topic_names(store.log_in(tx), plain, id_at=1, name_at=8)
+        rows = with_topic_names(log, plain, id_at=1, name_at=8)
         return rows, _counts(tx, rows[:limit])
 
     rows, counts = store.database.look(look)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from penstock.database.address import directory_in
-from penstock.errors import Error, InvalidUrl, StoreMissing, UnknownPartition, UnknownTopic
+from penstock.errors import Error, InvalidUrl, LogMismatch, StoreError, StoreMissing, UnknownPartition, UnknownTopic
 from penstock.log.contract import Topic
 from penstock.log.files.directory import TOPICS
 from penstock.log.files.disk import Disk, WriterLock, write_whole, writer_pid
@@ -124,11 +124,22 @@ def verify(
 
     noted(check_identity(path))
     noted(check_tables(path))
+    if done.is_sound:
+        noted(_check_parts(url))
     for each in folders:
         walk = PartitionWalk(each.folder, written=written, progress=progress)
         noted(iter(walk))
         done.walked += walk.walked
     return done
+
+
+def _check_parts(url: str) -> Iterator[Finding]:
+    """Yield a finding if segments and tables do not belong together."""
+    with suppress(StoreError), closing(open_store(url)) as store:
+        try:
+            store.log.check_parts()
+        except LogMismatch as exc:
+            yield Finding(Kind.DAMAGE, TABLES, -1, -1, str(exc))
 
 
 def batches(url: str, folder: LogFolder) -> Iterator[WalkedBatch | Finding]:

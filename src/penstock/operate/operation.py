@@ -12,7 +12,7 @@ import msgspec
 from penstock.database.contract import Row
 from penstock.database.database import Transaction
 from penstock.errors import InvalidPage, UnknownGroup
-from penstock.log.contract import Log
+from penstock.log.contract import Log, Topic
 from penstock.log.store import Store, StoreLike, store_of
 
 P = ParamSpec("P")
@@ -41,6 +41,11 @@ SeesTopic = Callable[[str], bool]  # whether the caller may see a topic, by its 
 def every_topic(_: str) -> bool:
     """Allow every topic."""
     return True
+
+
+def hidden_topics(log: Log, seen: SeesTopic) -> list[Topic]:
+    """Return the topics that the caller may not see."""
+    return [] if seen is every_topic else [each for each in log.topics() if not seen(each.name)]
 
 
 def group_id(store: Store, name: str) -> int:
@@ -97,6 +102,23 @@ def check_limit(limit: int) -> int:
     if not 1 <= limit <= LONGEST:
         raise InvalidPage("the limit", limit, f"1 to {LONGEST}")
     return limit
+
+
+def seen_by_name(
+    read: Callable[[str], Sequence[Row]], after: str, limit: int, seen: Callable[[Row], bool]
+) -> list[Row]:
+    """Return the rows of a page, and one more if there is one, without those that the caller may not see.
+
+    `read` returns up to `limit` + 1 rows after a name, which they begin with.
+    """
+    found: list[Row] = []
+    while len(found) <= limit:
+        rows = read(after)
+        found += filter(seen, rows)
+        if len(rows) <= limit:
+            break
+        after = rows[-1][0]
+    return found[: limit + 1]
 
 
 def page(rows: Sequence[Row], limit: int, place: int, item: Callable[[Row], T]) -> Page[T]:

@@ -21,7 +21,7 @@ from penstock.outbox.periodic.rows import PeriodicSettings, ScheduleRow
 
 from . import audit
 from .doctor import DoctorFinding, PartState
-from .operation import PAGE_ROWS, Page, operation, page, place_after, storable
+from .operation import PAGE_ROWS, Page, SeesTopic, every_topic, operation, page, place_after, seen_by_name, storable
 
 
 class ScheduleState(StrEnum):
@@ -59,17 +59,22 @@ class ScheduleShown:
 
 @operation
 def schedules(
-    store: Store, *, after: str | None = None, limit: int = PAGE_ROWS, clock: Clock = SYSTEM
+    store: Store,
+    *,
+    after: str | None = None,
+    limit: int = PAGE_ROWS,
+    seen: SeesTopic = every_topic,
+    clock: Clock = SYSTEM,
 ) -> Page[ScheduleShown]:
-    """Return a page of the schedules, by name. Raises InvalidPage."""
+    """Return a page of the schedules of topics that are `seen`, by name. Raises InvalidPage."""
     (place,) = place_after(after, limit, "")
-    return store.database.look(lambda tx: _page(tx, clock, after=place, limit=limit))
+    return store.database.look(lambda tx: _page(tx, clock, after=place, limit=limit, seen=seen))
 
 
 @operation
-def show(store: Store, name: str, *, clock: Clock = SYSTEM) -> ScheduleShown:
-    """Return one schedule. Raises UnknownSchedule."""
-    found = store.database.look(lambda tx: _page(tx, clock, name=storable(name), limit=1)).items
+def show(store: Store, name: str, *, seen: SeesTopic = every_topic, clock: Clock = SYSTEM) -> ScheduleShown:
+    """Return one schedule; one of a topic that is not `seen` counts as missing. Raises UnknownSchedule."""
+    found = store.database.look(lambda tx: _page(tx, clock, name=storable(name), limit=1, seen=seen)).items
     if not found:
         raise UnknownSchedule(name)
     return found[0]
@@ -159,10 +164,20 @@ def _finding(shown: ScheduleShown) -> DoctorFinding:
 
 
 def _page(
-    tx: Transaction, clock: Clock, *, limit: int, after: str = "", name: str | None = None
+    tx: Transaction,
+    clock: Clock,
+    *,
+    limit: int,
+    after: str = "",
+    name: str | None = None,
+    seen: SeesTopic = every_topic,
 ) -> Page[ScheduleShown]:
     own = own_ms(clock)
-    found = tx.rows("operate", "periodic_list", after=after, name=name, limit=limit + 1, now_ms=own)
+
+    def read(after: str) -> list[Row]:
+        return tx.rows("operate", "periodic_list", after=after, name=name, limit=limit + 1, now_ms=own)
+
+    found = seen_by_name(read, after, limit, lambda row: seen(decode_definition(row[1]).topic))
     return page(found, limit, 1, lambda row: _shown(row, declared(tx, row[0], clock)))
 
 

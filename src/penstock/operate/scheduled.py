@@ -22,7 +22,7 @@ from penstock.wire.kafka.headers import decode_headers
 
 from . import audit
 from .erase import digest
-from .operation import PAGE_ROWS, Page, operation, page, place_after, storable
+from .operation import PAGE_ROWS, Page, SeesTopic, every_topic, hidden_topics, operation, page, place_after, storable
 
 BATCH = 1000  # events cancelled in one transaction
 
@@ -90,16 +90,30 @@ ALL = ScheduledSelection()
 
 @operation
 def scheduled(
-    store: Store, selection: ScheduledSelection = ALL, *, after: str | None = None, limit: int = PAGE_ROWS
+    store: Store,
+    selection: ScheduledSelection = ALL,
+    *,
+    after: str | None = None,
+    limit: int = PAGE_ROWS,
+    seen: SeesTopic = every_topic,
 ) -> Page[ScheduledEvent]:
-    """Return a page of scheduled events, the next due first. Raises InvalidPage."""
+    """Return a page of scheduled events of the topics that are `seen`, the next due first. Raises InvalidPage."""
     due_ms, seq = place_after(after, limit, -1, 0)
     params = selection.params()
     if after is not None and params["before_ms"] is not None and due_ms >= params["before_ms"]:
         raise InvalidPage("the place to go on from", after, "before the moment that the listing ends at")
     params |= {"after_due": due_ms, "after_seq": seq}
-    rows = store.database.look(lambda tx: tx.rows("operate", "scheduled_list", limit=limit + 1, **params))
-    return page(rows, limit, 2, _event)
+
+    def look(tx: Transaction) -> list[Row]:
+        hidden = [each.name for each in hidden_topics(store.log_in(tx), seen)]
+        while True:
+            rows = tx.rows("operate", "scheduled_list", limit=limit + 1, hidden=hidden, **params)
+            unlogged = {row[2] for row in rows if not seen(row[2])}  # topics that have no record yet
+            if not unlogged:
+                return rows
+            hidden += unlogged
+
+    return page(store.database.look(look), limit, 2, _event)
 
 
 @operation

@@ -27,7 +27,7 @@ from penstock.model.partition import MURMUR3
 
 from . import audit
 from .members import serving, touch_readers
-from .operation import LAST, PAGE_ROWS, Page, operation, page, place_after
+from .operation import LAST, PAGE_ROWS, Page, SeesTopic, every_topic, operation, page, place_after
 
 UNLIMITED = retention_rule.UNLIMITED
 
@@ -59,13 +59,15 @@ class TopicPartition:
 
 
 @operation
-def topics(store: Store, *, after: str | None = None, limit: int = PAGE_ROWS) -> Page[TopicShown]:
-    """Return a page of the topics, by name. Raises InvalidPage."""
+def topics(
+    store: Store, *, after: str | None = None, limit: int = PAGE_ROWS, seen: SeesTopic = every_topic
+) -> Page[TopicShown]:
+    """Return a page of the topics that are `seen`, by name. Raises InvalidPage."""
     (name,) = place_after(after, limit, "")
 
     def look(tx: Transaction) -> tuple[list[LogTopic], dict[str, TopicShown]]:
         log = store.log_in(tx)
-        found = [each for each in log.topics() if each.name > name][: limit + 1]
+        found = [each for each in log.topics() if each.name > name and seen(each.name)][: limit + 1]
         return found, {each.name: each for each in _shown(tx, log, found[:limit])}
 
     found, shown = store.database.look(look)

@@ -143,6 +143,9 @@ def is_name(text: object) -> bool:
 def _check_match(group: str, match: Any) -> None:
     if isinstance(match, str):
         check_type(match)
+        if match != match.strip() or "*" in match.removesuffix(".*") or match == ".*":
+            why = 'leave match out for all types; a prefix ends in ".*", and nothing else in it is a star'
+            raise InvalidHandler(group, f"match={match!r} is no type and no prefix: {why}")
     elif match is not None and not callable(match):
         raise InvalidHandler(group, f"match={match!r} must be a type, a prefix, a predicate or None")
     elif inspect.isclass(match):

@@ -123,6 +123,14 @@ def test_an_unknown_topic_is_not_to_be_published_to(run: Run, verb: str) -> None
     assert (code, err) == (1, "error: there is no topic 'nope'; `penstock topics list` shows the topics\n")
 
 
+def test_reconcile_without_its_topic_names_the_option_for_another(run: Run, path: Path) -> None:
+    with closing(Outbox(f"sqlite:///{path}")) as outbox:
+        outbox.migrate()
+    code, _, err = run("reconcile")
+    assert (code, err.startswith("error: there is no topic 'events'")) == (1, True)
+    assert "`--topic` names the one to compare" in err
+
+
 @pytest.mark.usefixtures("shop")
 def test_what_retention_has_deleted_was_not_never_published(run: Run, shop: Outbox) -> None:
     with shop.transaction() as conn:

@@ -165,7 +165,7 @@ def list_cursors(call: RestCall) -> Page[GroupPartition]:
     name, given = call.of("group", str), call.texts("topic", "after")
     call.allow(AccessRight.DESCRIBE, group(name))
     call.allow_topic(given["topic"])
-    return call.of_topics_seen(groups.partitions(call.store, name, limit=call.of("limit", int), **given))
+    return groups.partitions(call.store, name, limit=call.of("limit", int), seen=call.sees_topic, **given)
 
 
 @GROUPS.add("POST", f"{_OF_GROUP}/pause", GROUP)

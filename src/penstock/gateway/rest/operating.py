@@ -168,7 +168,7 @@ def _narrowed(call: RestCall, *names: str) -> tuple[str | None, dict[str, Any]]:
 def list_dead(call: RestCall) -> Page[DeadLetter]:
     """List dead letters, the newest first."""
     of, given = _narrowed(call, "id", "key", "type", "error", "after")
-    return call.of_topics_seen(dead.dead_letters(call.store, group=of, limit=call.of("limit", int), **given))
+    return dead.dead_letters(call.store, group=of, limit=call.of("limit", int), seen=call.sees_topic, **given)
 
 
 @DELIVERY.add(
@@ -224,7 +224,7 @@ def list_lanes(call: RestCall) -> Page[WaitingLane]:
     """List waiting lanes."""
     of, given = _narrowed(call, "key", "after")
     held, limit = call.get("held", bool), call.of("limit", int)
-    return call.of_topics_seen(lanes.lanes(call.store, group=of, held=held, limit=limit, **given))
+    return lanes.lanes(call.store, group=of, held=held, limit=limit, seen=call.sees_topic, **given)
 
 
 @DELIVERY.add(
@@ -247,7 +247,8 @@ def list_scheduled(call: RestCall) -> Page[ScheduledEvent]:
     of = call.get("topic", str)
     call.allow(AccessRight.DESCRIBE, CLUSTER if of is None else topic(of))
     picked = ScheduledSelection(topic=of, **call.texts("key", "owner"))
-    return scheduled.scheduled(call.store, picked, after=call.get("after", str), limit=call.of("limit", int))
+    after, limit = call.get("after", str), call.of("limit", int)
+    return scheduled.scheduled(call.store, picked, after=after, limit=limit, seen=call.sees_topic)
 
 
 @SCHEDULED.add("GET", _ONE, _ID)
@@ -287,20 +288,22 @@ def _scheduled(call: RestCall, right: AccessRight) -> ScheduledEvent:
 def list_schedules(call: RestCall) -> Page[ScheduleShown]:
     """List schedules."""
     call.allow(AccessRight.DESCRIBE, CLUSTER)
-    return periodic.schedules(call.store, after=call.get("after", str), limit=call.of("limit", int))
+    after, limit = call.get("after", str), call.of("limit", int)
+    return periodic.schedules(call.store, after=after, limit=limit, seen=call.sees_topic)
 
 
 @PERIODIC.add("GET", _NAMED, _SCHEDULE)
 def show_schedule(call: RestCall) -> ScheduleShown:
     """Show one."""
     call.allow(AccessRight.DESCRIBE, CLUSTER)
-    return periodic.show(call.store, call.of("schedule", str))
+    return periodic.show(call.store, call.of("schedule", str), seen=call.sees_topic)
 
 
 def _changing(id: str, summary: str, change: Callable[..., bool | None]) -> Callable[[RestCall], Changed]:
     def changed(call: RestCall) -> Changed:
         call.allow(AccessRight.ALTER, CLUSTER)
-        return Changed(change(call.store, call.of("schedule", str), actor=call.actor) is not False)
+        name = periodic.show(call.store, call.of("schedule", str), seen=call.sees_topic).name
+        return Changed(change(call.store, name, actor=call.actor) is not False)
 
     changed.__name__, changed.__doc__ = id, summary
     return changed

@@ -12,14 +12,16 @@ from penstock.errors import LogMismatch, StoreDamaged, StoreFull, StoreLocked
 
 from ..contract import LogIdentity
 from ..sql.log import SqlLog
+from ..topics import topic_uuid
 from . import tables as tables_file
-from .directory import LogDirectory
+from .directory import TOPICS, LogDirectory
 from .small_files import DirectoryIdentity, read_identity, write_identity
 
 logger = logging.getLogger("penstock.log")
 
 _MARK = "files_mark"
 _LOOKS = 3
+_AHEAD = 1000  # numbers of topics that are looked for
 
 
 class LogClaim:
@@ -90,6 +92,23 @@ class LogClaim:
             raise LogMismatch(where, f"the segments are of log {theirs}, the tables of {ours}")
         elif known not in (found.mark, found.known_mark):
             raise LogMismatch(where, "one of them is older than the other")
+        elif self._database.look(self._newer_topics):
+            raise LogMismatch(where, "the tables are older: they do not know a topic that has segments")
+
+    def pass_over_newer(self, tx: Transaction) -> None:
+        """Give the numbers of topics that the tables do not know to no new topic: it would take over their segments."""
+        for number in self._newer_topics(tx)[-1:]:
+            tx.change("log", "topic_number_take", number=number)
+            tx.change("log", "topic_delete", topic_id=number)
+
+    def _newer_topics(self, tx: Transaction) -> list[int]:
+        """Return the numbers of topics that have a folder and that the tables never gave; deleted ones were given."""
+        folders = set(
+            self._directory.disk.names(self._directory.path / TOPICS)
+        )  # a topic's row comes before its folder
+        ((given,),) = tx.rows("log", "topic_numbers_given")
+        ((log_id,),) = tx.rows("database", "meta_read", name="log_id")
+        return [each for each in range(given + 1, given + _AHEAD) if str(topic_uuid(log_id, each)) in folders]
 
     def _mark(self, identity: LogIdentity, known: str) -> None:
         mark = uuid4().hex

@@ -114,8 +114,10 @@ class FileLog(TopicTables):
         """Raise the incarnation in tables and directory; from now on they belong together again."""
         raised = super().raise_incarnation(above)
         if self._tx is None:
+            self.database.run(self._claim.pass_over_newer)
             self._alone(lambda: self._claim.accept(raised))
         else:  # the directory is written before the commit: if that fails, the caller tries again
+            self._claim.pass_over_newer(self._tx)
             identity = self._claim.accept_in(self._tx, raised)
             self._alone(lambda: self._claim.write(identity))
         return raised

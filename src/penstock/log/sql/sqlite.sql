@@ -46,6 +46,14 @@ DELETE FROM penstock_log WHERE rowid IN (SELECT rowid FROM penstock_log WHERE to
 
 -- == Retention
 
+-- name: topic_number_take
+-- Take a number of a topic, so that no later topic gets it; the row is deleted at once.
+INSERT INTO penstock_topic (id, name, partitions, partitioner, created_ms) VALUES (:number, '', 1, '', 0);
+
+-- name: topic_numbers_given
+-- The largest number that a topic ever had; reads a row of SQLite's own table.
+SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'penstock_topic';
+
 -- name: trim_delete
 -- Remove the oldest records of some partitions; walks the primary key once for each range (cross join).
 DELETE FROM penstock_log WHERE rowid IN (

@@ -91,6 +91,7 @@ FROM penstock_cursor
 WHERE group_id = :group_id
   AND (topic_id, partition) > (:after_topic::bigint, :after_partition::bigint)
   AND (:topic_id::integer IS NULL OR topic_id = :topic_id::integer)
+  AND topic_id <> ALL(:hidden::integer[])
 ORDER BY topic_id, partition
 LIMIT :limit;
 
@@ -227,6 +228,7 @@ WHERE (l.group_id, l.topic_id, l.partition, l.lane, l.whole, l.late, l.alone)
   AND (:topic_id::integer IS NULL OR l.topic_id = :topic_id::integer)
   AND (:held::boolean IS NULL OR (l.state = 'held') = :held::boolean)
   AND (:lane::text IS NULL OR (l.lane = :lane::text AND NOT l.whole))
+  AND l.topic_id <> ALL(:hidden::integer[])
 ORDER BY l.group_id, l.topic_id, l.partition, l.lane, l.whole, l.late, l.alone
 LIMIT :limit;
 
@@ -323,6 +325,7 @@ WHERE (d.died_ms, d.group_id, d.topic_id, d.partition, d."offset")
   AND (:error::text IS NULL OR substr(d.reason, 1, length(:error::text)) = :error::text)
   AND (:since_ms::bigint IS NULL OR d.died_ms >= :since_ms::bigint)
   AND (:before_ms::bigint IS NULL OR d.died_ms < :before_ms::bigint)
+  AND d.topic_id <> ALL(:hidden::integer[])
 ORDER BY d.died_ms DESC, d.group_id DESC, d.topic_id DESC, d.partition DESC, d."offset" DESC
 LIMIT :limit;
 
@@ -428,6 +431,7 @@ WHERE (due_ms, seq) > (:after_due::bigint, :after_seq::bigint)
   AND (:key::bytea IS NULL OR key = :key::bytea)
   AND (:owner::text IS NULL OR owner = :owner::text)
   AND (:before_ms::bigint IS NULL OR due_ms < :before_ms::bigint)
+  AND topic <> ALL(:hidden::text[])
 ORDER BY due_ms, seq
 LIMIT :limit;
 

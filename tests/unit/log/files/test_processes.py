@@ -19,6 +19,7 @@ from penstock.log.entry import Content
 from penstock.log.files.disk import Disk
 from penstock.log.files.log import FileLog
 from penstock.log.store import Store, open_store
+from penstock.operate import log_files
 from penstock.operate.drop import restored
 from tests.suites.records import a_record, some_records
 
@@ -249,6 +250,48 @@ def test_a_directory_put_back_beside_newer_tables_is_refused_until_somebody_acce
         assert store.log.append("t", [a_record()])[0].offset >= 3
         assert store.log.identity() == (before.id, raised)
         store.close()
+
+
+def test_tables_that_do_not_know_a_topic_of_the_segments_are_refused_until_somebody_accepts_it(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    store = opened(path)
+    for name in ("deleted", "kept"):
+        store.log.create_topic(name, partitions=1)
+        store.log.append(name, some_records(3))
+    with closing(sqlite3.connect(path / "penstock.db")) as conn, closing(sqlite3.connect(tmp_path / "old")) as old:
+        conn.backup(old)
+    store.log.delete_topic("deleted")
+    store.log.create_topic("newer", partitions=1)  # in the same start of the writer: the marks are the same
+    store.log.append("newer", some_records(5))
+    store.close()
+    for each in path.glob("penstock.db*"):
+        each.unlink()
+    shutil.copy(tmp_path / "old", path / "penstock.db")
+    store = opened(path)
+    with pytest.raises(LogMismatch, match=r"do not know a topic that has segments.*penstock restored"):
+        store.log.append("kept", [a_record()])
+    with pytest.raises(LogMismatch, match="do not know a topic"):
+        store.log.check_parts()
+    found = log_files.verify(f"{path}/", log_files.log_folders(f"{path}/")).findings
+    assert [each.file for each in found if "do not know a topic" in each.why] == ["penstock.db"]
+    restored(store)
+    store.log.append("kept", [a_record()])
+    store.log.create_topic("another", partitions=1)
+    assert store.log.read("another", 0) == [], "it does not take over the segments"
+    store.close()
+
+
+def test_the_folder_of_a_deleted_topic_is_not_taken_for_one_of_newer_segments(tmp_path: Path) -> None:
+    store = opened(tmp_path / "log")
+    store.log.create_topic("t", partitions=1)
+    store.log.append("t", some_records(3))
+    assert isinstance(store.log, FileLog)
+    store.log.tables.delete_topic("t")  # and the process dies before it removes the files
+    store.close()
+    store = opened(tmp_path / "log")
+    store.log.create_topic("t", partitions=1)
+    store.log.append("t", some_records(1))
+    store.close()
 
 
 def test_a_group_that_is_ahead_of_segments_put_back_misses_nothing_that_comes_later(tmp_path: Path) -> None:
