@@ -116,7 +116,6 @@ class ConsoleSite:
         return self._guarded(answer, page)
 
     async def _no_such_page(self, request: Request, exc: Exception) -> Response:
-        """Answer a request that the router refuses: an unknown path or method."""
         assert isinstance(exc, HTTPException)
         return self._error(request, "no_such_page", "this page does not exist", exc.status_code)
 
@@ -128,8 +127,7 @@ class ConsoleSite:
         name = request.path_params["file"]
         if name not in self._files:
             return Response("this file does not exist", 404, media_type="text/plain")
-        kind = _KINDS[Path(name).suffix]
-        return Response(self._files[name], media_type=kind, headers={"cache-control": _KEPT})
+        return Response(self._files[name], media_type=_KINDS[Path(name).suffix], headers={"cache-control": _KEPT})
 
     # -- the acts
 
@@ -194,8 +192,6 @@ class ConsoleSite:
     # -- inside
 
     def _guarded(self, handler: PageHandler, page: ConsolePage | None = None) -> PageHandler:
-        """Return a handler whose errors are pages."""
-
         async def answer(request: Request) -> Response:
             try:
                 check_head(request)
@@ -271,7 +267,6 @@ class ConsoleSite:
         return self._error(request, NotAllowed.code, message, 403)
 
     async def _genuine_form(self, request: Request, session: str) -> ImmutableMultiDict[str, str] | Response:
-        """Return the fields of a form, or the refusal of one that is forged."""
         form = await read_form(request)
         if self._sessions.is_genuine(request, session, str(form.get(MARK, ""))):
             return form

@@ -30,8 +30,7 @@ def alias() -> str:
 
 def names() -> Names:
     """Return the names of the tables. Raises InvalidName."""
-    prefix = getattr(settings, "PENSTOCK_PREFIX", DEFAULT_PREFIX)
-    return Names(prefix, getattr(settings, "PENSTOCK_SCHEMA", None))
+    return Names(getattr(settings, "PENSTOCK_PREFIX", DEFAULT_PREFIX), getattr(settings, "PENSTOCK_SCHEMA", None))
 
 
 @contextmanager

@@ -70,8 +70,7 @@ def read_batch(checkpoint: str, number: int) -> MicroBatch:
 
 def begun_batch(checkpoint: str) -> int | None:
     """Return the number of the batch that began and did not end, if any: Spark will run it again."""
-    folder = local_path("checkpointLocation", checkpoint)
-    begun, ended = (_last(folder / name) for name in ("offsets", "commits"))
+    begun, ended = (_last(local_path("checkpointLocation", checkpoint) / name) for name in ("offsets", "commits"))
     return begun if begun is not None and (ended is None or ended < begun) else None
 
 

@@ -156,7 +156,6 @@ class _PartWriter:
 
 
 def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Yield a batch in pieces small enough for one transaction."""
     if not batch.num_rows:
         return
     size = max(1, min(_TOGETHER, batch.num_rows * _TOGETHER_BYTES // max(1, batch.nbytes)))

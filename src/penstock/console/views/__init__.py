@@ -23,8 +23,6 @@ class ConsolePage:
 
 
 def _listing(template: str, operation: str, *filters: str) -> Callable[[PageVisit], PageView]:
-    """Return the view of a page of a listing, narrowed by some values of the query."""
-
     def view(visit: PageVisit) -> PageView:
         narrowed = {name: visit.text(name) for name in filters}
         listing = visit.ask(operation, after=visit.place(), limit=records.PER_PAGE, **narrowed)

@@ -150,13 +150,11 @@ class Evolve(AppendFiles):
     """Adds every row, after adding the columns that the table lacks."""
 
     def opened(self, part: TablePart) -> Table:
-        """Return the table, with at least the columns of the part. Raises TableDiffers."""
         _evolve(opened(part.path, part.schema, partition_by=part.partition_by), part)
         return table_at(part.path)
 
 
 def _evolve(table: Table, part: TablePart) -> None:
-    """Add the columns that a table lacks. Raises TableDiffers."""
     found, wanted = types_of(table.schema_form()), types_of(table.form_of(part.schema))
     changed = [name for name, kind in wanted.items() if name in found and not _grows(found[name], kind)]
     changed += _cased(found, wanted)
@@ -193,7 +191,6 @@ def _is_new(found: Any, wanted: Any) -> bool:
 
 
 def _fields(form: Any) -> dict[str, Any] | None:
-    """Return the fields of a struct; None for another type."""
     if isinstance(form, Mapping) and form.get("type") == "struct":
         return {field["name"]: field["type"] for field in form["fields"]}
     return None

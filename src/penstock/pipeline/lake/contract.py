@@ -110,7 +110,7 @@ class Table(ABC):
 
     @abstractmethod
     def version_of(self, application: str) -> int | None:
-        """Return the version that an application has reached."""
+        """Return the version that an application has reached. Raises EndsLost."""
 
     @abstractmethod
     def files(self) -> list[TableFile]:
@@ -146,7 +146,7 @@ class Table(ABC):
 
     @abstractmethod
     def batches(self, names: Sequence[str], rows_together: int = SCAN_ROWS) -> Iterator[pa.RecordBatch]:
-        """Yield some columns, in batches bounded in rows and roughly in bytes. Raises TableDamaged."""
+        """Yield some columns, in batches bounded in rows and roughly in bytes. Raises TableDamaged, StorageAway."""
 
     @abstractmethod
     def compact(self, file_bytes: int) -> tuple[int, int]:
@@ -176,8 +176,7 @@ class Table(ABC):
 
     def replace(self, added: Sequence[DataFile], removed: Sequence[str], identity: BatchIdentity | None = None) -> None:
         """Add files and remove others, with the identity of a batch, if any. Raises CommitFailedError."""
-        transactions = [] if identity is None else identity.transactions(self)
-        self.commit(added, removed, transactions, notes_of(identity, added))
+        self.commit(added, removed, [] if identity is None else identity.transactions(self), notes_of(identity, added))
 
     def declare(
         self, source: Source, ends: Ends, marks: Mapping[int, int], added: Sequence[DataFile] = (), removed: Titles = ()

@@ -59,8 +59,7 @@ def _plain(kind: pa.DataType, nullable: bool) -> pa.DataType:
     if types.is_dictionary(kind):
         return _plain(kind.value_type, nullable)
     if types.is_map(kind):
-        item = plain_field(kind.item_field, nullable=nullable)
-        return pa.map_(plain_field(kind.key_field), item, kind.keys_sorted)
+        return pa.map_(plain_field(kind.key_field), plain_field(kind.item_field, nullable=nullable), kind.keys_sorted)
     if any(is_kind(kind) for is_kind in _LISTS):
         return pa.list_(plain_field(kind.value_field, nullable=nullable))
     if types.is_struct(kind):

@@ -130,7 +130,6 @@ class ByOffsets(BatchIdentity):
     of_lake: bool = False
 
     def is_in(self, table: Known) -> bool:
-        """Compare the table's ends with the batch's starts and ends."""
         answers = {self._answer(table, each) for each in self.ranges if each.pieces()}
         if len(answers) > 1:
             raise RangesDiffer(table.path, "it holds the batch of one source and not that of another")
@@ -138,15 +137,13 @@ class ByOffsets(BatchIdentity):
 
     def transactions(self, table: Known) -> Transactions:
         """Return the ends of all partitions for a table new to the topic, else of those that moved."""
-        ends = [pair for each in self.ranges for pair in self._ends(table, each)]
-        return ends + list(self._names(table))
+        return [pair for each in self.ranges for pair in self._ends(table, each)] + list(self._names(table))
 
     def is_nothing(self) -> bool:
         """Return False if offsets moved: the table's ends must move too, or the next batch would not fit."""
         return not any(each.pieces() for each in self.ranges)
 
     def sources(self) -> list[Source]:
-        """Return the topics of the ranges."""
         return [source_of(each) for each in self.ranges]
 
     def _answer(self, table: Known, batch: Range) -> bool:
@@ -212,7 +209,6 @@ class ByEpoch(BatchIdentity):
         return True
 
     def transactions(self, table: Known) -> Transactions:
-        """Return the batch's number, and the hash of its content."""
         content = self._content_version
         kept = [] if content is None else [(self._content_application, content)]
         return [(self._application, self.epoch), *kept]
@@ -238,11 +234,9 @@ class Unmoved(BatchIdentity):
     of_lake: bool = False
 
     def is_in(self, table: Known) -> bool:
-        """Return False: it is never there."""
         return False
 
     def sources(self) -> list[Source]:
-        """Return the topics that fed the table before."""
         return list(self.known)
 
 
@@ -268,7 +262,6 @@ def source_of(batch: Range) -> Source:
 
 
 def _knows(table: Known, batch: Range) -> bool:
-    """Return whether a topic has fed a table: the first batch records all partitions."""
     return _reached(table, batch, min(batch.ends), None) is not None
 
 

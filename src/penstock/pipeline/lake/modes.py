@@ -82,8 +82,7 @@ def lake_rows(events: DataFrame, mode: Mode, root: Location) -> tuple[DataFrame,
     rules = {"rules": encoded(held.planned)}
     if mode.name == APPEND and typed is None:
         rows = with_broken(events, held, raw_name()) if held.planned else events
-        by_type = {"tableBy": "type", "tableOtherwise": "topic"}  # Kafka's own tools set no type
-        return rows, rules | by_type
+        return rows, rules | {"tableBy": "type", "tableOtherwise": "topic"}  # Kafka's own tools set no type
     if typed:
         rows, layout = typed.rows(events, held, NO_KEY if mode.upserts else None)
     else:

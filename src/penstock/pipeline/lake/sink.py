@@ -90,7 +90,6 @@ class IcebergSink(DeltaSink):
 
     @classmethod
     def name(cls) -> str:
-        """Return the name of the format."""
         return "penstock-iceberg"
 
 
@@ -196,8 +195,7 @@ class DeltaBatchWriter(DataSourceArrowWriter):
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Commit the rows to the table, unless this write is already there."""
         checkpoint, number = self._batch
-        identity = self._identity or identity_of(read_batch(checkpoint or "", int(number or 0)))
-        self._target.commit(messages, identity)
+        self._target.commit(messages, self._identity or identity_of(read_batch(checkpoint or "", int(number or 0))))
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Remove the written files."""

@@ -54,8 +54,7 @@ class Order:
         """Return the last row of each key. Raises KeyInTwoPartitions."""
         if not rows.num_rows:
             return rows
-        codes = key_of(rows, self.key).dictionary_encode().combine_chunks()
-        numbers = codes.indices.to_numpy(zero_copy_only=False)
+        numbers = key_of(rows, self.key).dictionary_encode().combine_chunks().indices.to_numpy(zero_copy_only=False)
         order = np.lexsort((*reversed(self._places(rows)), numbers))
         numbers = numbers[order]
         is_last = np.append(numbers[1:] != numbers[:-1], True)
@@ -71,8 +70,7 @@ class Order:
         (old_partition, old_offset), (partitions, offsets) = self._places(old), self._places(new)
         new_partition, new_offset = partitions[where], offsets[where]
         self._check(old, old_partition, new_partition)
-        same = old_partition == new_partition
-        return np.where(same, old_offset >= new_offset, old_partition > new_partition)
+        return np.where(old_partition == new_partition, old_offset >= new_offset, old_partition > new_partition)
 
     def _places(self, rows: pa.Table) -> list[Numbers]:
         return numbers_in(rows) if self.placed else [np.arange(rows.num_rows)]
@@ -122,8 +120,7 @@ class KeyBuckets:
         numbers = rows.column(BUCKET).to_numpy(zero_copy_only=False)
         order = np.argsort(numbers, kind="stable")
         rows, numbers = rows.take(pa.array(order)), numbers[order]
-        edges = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]
-        for start, end in pairwise(edges):
+        for start, end in pairwise([0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]):
             if end > start:
                 self._held.setdefault(int(numbers[start]), []).append(rows.slice(start, end - start))
         self._bytes += rows.nbytes
@@ -179,7 +176,6 @@ class Upsert(Evolve):
     rewrites = True
 
     def opened(self, part: TablePart) -> Table:
-        """Return the table, created if missing, with the columns of the part. Raises TableDiffers."""
         if not _is_rejected(part):
             made = {_BUCKETS: str(BUCKETS), KEY_PROPERTY: "/".join(self.key)}
             _check_made_so(opened(part.path, part.schema, made, [BUCKET]), self.key)
@@ -205,8 +201,7 @@ class Upsert(Evolve):
         if not set(PLACE) <= set(part.schema.names):
             raise InvalidOption("mode", "upsert", "used on rows that keep their columns partition and offset")
         now = max((len(each.ends) for each in identity.ranges), default=0)
-        counts = self.counts if now in self.counts else (*self.counts, now)
-        return Order(self.key, placed=True, counts=counts)
+        return Order(self.key, placed=True, counts=self.counts if now in self.counts else (*self.counts, now))
 
 
 class _Merge:
@@ -221,7 +216,6 @@ class _Merge:
         self.done = Rewritten()
 
     def run(self, rows: KeyBuckets) -> None:
-        """Rewrite the buckets that change."""
         for number in rows.numbers():
             standing = self._standing.pop(str(number), [])
             self.done.removed += standing

@@ -44,7 +44,6 @@ class _Round:
     drivers: tuple[str, ...]
 
     def calls(self) -> Counter[tuple[str | None, str | None]]:
-        """Return the number of calls of each handler for each record."""
         found = (each for trail in self.trails for each in trail if each.point == HANDLER_CALLED)
         return Counter((each.handler, each.id) for each in found)
 

@@ -113,7 +113,6 @@ class PostgresWorlds(Worlds):
         self._run(_COPY, self._kept_name, self._name)
 
     def renew(self) -> None:
-        """Copy both back."""
         super().renew()
         self._run(_DROP, self._name)
         self._run(_COPY, self._name, self._kept_name)
@@ -126,7 +125,6 @@ class PostgresWorlds(Worlds):
         raise LabFailed(f"sessions of a killed process stay in database {self._name}; is there a pooler in between?")
 
     def drop(self) -> None:
-        """Remove the databases."""
         self._run(_DROP, self._name)
         self._run(_DROP, self._kept_name)
 

@@ -165,7 +165,6 @@ def _figures(path: Location, log: Log, source: Source, values: bool) -> LakeFigu
 
 
 def _changed(path: Location, source: Source, log: Log, topic: Topic) -> list[Piece]:
-    """Return positions whose rows differ from the log; typed tables are compared by their fields."""
     most = _SHOWN + 1
     found = Compared.of(path, source, log, topic).changed(most)
     typed = Compared.of(path, source, log, topic, values=False)

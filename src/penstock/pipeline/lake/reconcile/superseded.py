@@ -120,18 +120,14 @@ class _UpsertTables:
             for batch in table.batches([*PLACE, "topic", "key"]):
                 mine = batch.filter(pc.equal(batch.column("topic"), self.topic))
                 here = mine.filter(pa.array(places.has(*numbers_in(mine))))
-                columns = (here.column(name).to_pylist() for name in ("key", *PLACE))
-                for row in zip(*columns, strict=True):
+                for row in zip(*(here.column(name).to_pylist() for name in ("key", *PLACE)), strict=True):
                     yield table.folder.name, *row
 
     def limit(self, table: str | None, partition: int) -> int:
-        """Return up to where a table holds a partition: a table may be ahead of its lake."""
         return self.ends.get(table or "", self.ends[""]).get(partition, 0)
 
 
 class _LatestSearch:
-    """One pass through the log of a topic."""
-
     def __init__(self, log: Log, topic: Topic, tables: _UpsertTables, bounds: Mapping[int, Bounds]) -> None:
         self._log, self._topic, self._tables = log, topic, tables
         self._bounds = bounds
@@ -184,7 +180,6 @@ class _LatestSearch:
         return np.array(rows, _ROW)
 
     def _judge(self, rows: KeyPlaces) -> None:
-        """Find the superseded records among rows that are complete for their keys."""
         if not len(rows):
             return
         order = np.lexsort((rows["offset"], rows["partition"], rows["key"][:, 1], rows["key"][:, 0]))

@@ -175,7 +175,6 @@ class BucketStorage(Storage[BucketPath]):
     iceberg_options: Mapping[str, str] = {"py-io-impl": "penstock.pipeline.lake.iceberg.bucket_io.BucketIO"}
 
     def check(self, option: str, path: BucketPath) -> None:
-        """Check that the bucket answers. Raises BucketMissing, StorageRefused, StorageAway, InvalidOption."""
         if not path.key:
             raise InvalidOption(option, str(path), f"a folder in the bucket: {path}/lake")
         try:
@@ -185,7 +184,6 @@ class BucketStorage(Storage[BucketPath]):
 
     @contextmanager
     def asking(self, path: BucketPath) -> Iterator[None]:
-        """Translate the store's errors, those of delta-rs included, into our own."""
         try:
             yield
         except (BaseError, DeltaError, OSError) as exc:  # a commit may fail because the store is away
@@ -236,7 +234,6 @@ class BucketStorage(Storage[BucketPath]):
             file.unlink()
 
     def replace(self, file: BucketPath, content: bytes) -> None:
-        """Put an object."""
         self._put(file, content, "overwrite")
 
     def update(self, file: BucketPath, change: TextChange) -> None:
@@ -259,12 +256,10 @@ class BucketStorage(Storage[BucketPath]):
             store_of(file.bucket).put(file.key, content, mode=mode, use_multipart=False)
 
     def copy(self, file: BucketPath, target: BucketPath) -> None:
-        """Let the store copy an object."""
         with _asking(file):
             store_of(file.bucket).copy(file.key, target.key)
 
     def remove(self, path: BucketPath) -> None:
-        """Delete an object, and all objects below it."""
         with _asking(path):
             store = store_of(path.bucket)
             for chunk in store.list(path.key, chunk_size=1000):
@@ -272,13 +267,11 @@ class BucketStorage(Storage[BucketPath]):
             store.delete(path.key)
 
     def files_below(self, path: BucketPath) -> Iterator[BucketPath]:
-        """Yield the objects below."""
         with _asking(path):
             for chunk in store_of(path.bucket).list(path.key, chunk_size=1000):
                 yield from (BucketPath(path.bucket, each["path"]) for each in chunk)
 
     def parquet(self, file: BucketPath) -> Any:
-        """Open a Parquet object; only the ranges that are read are fetched."""
         return pq.ParquetFile(self.opened(file))
 
     def opened(self, file: BucketPath) -> pa.PythonFile:

@@ -96,7 +96,6 @@ class _Classes:
         return JsonText(kinds=_json_kinds(found), nullable=isinstance(found, seen.AnyType | seen.RawType))
 
     def of_model(self, cls: Any) -> FieldsShape:
-        """Return the shape of a pydantic model."""
         self._enter(cls)
         cls.model_rebuild()  # resolves forward references
         members = []
@@ -182,7 +181,6 @@ def _given(default: Any, factory: Any, encode: Callable[[Any], bytes]) -> str | 
 
 
 def _dumped(value: Any) -> bytes:
-    """Return the JSON of a value of any kind, by pydantic."""
     from pydantic_core import to_json
 
     return to_json(value, by_alias=True)

@@ -152,7 +152,6 @@ def all_of(conditions: list[Column]) -> Column:
 
 
 def _at(shape: Shape, found: Found, document: Column, path: str) -> Decoded:
-    """Return the expressions of a place. An object's fields are looked up in the whole document."""
     if isinstance(shape, FieldsShape):
         given = _fields(shape, found, document, path)
     else:
