@@ -105,7 +105,6 @@ def _decision(word: str, means: str, past: str, *, is_harsh: bool = False) -> Co
 
 
 def _decided(word: str, means: str, past: str, is_harsh: bool, visit: PageVisit) -> ActPlan:
-    """Plan a decision on the picked letters, or on all of a group that match."""
     selections = list(_selections(visit))
     dry = [_decide(visit, word, group, selection, dry_run=True) for group, selection in selections]
     count, alone = sum(each.count for each in dry), sum(each.out_of_order for each in dry)

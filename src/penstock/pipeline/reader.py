@@ -95,7 +95,6 @@ class PipelineReader:
             self._tell_loss(before_starts(batch.pieces, view.heads().starts()))
 
     def _add_span(self, batch: Progress) -> None:
-        """Add a span to the traces of records that a batch has brought into the tables."""
         given: dict[str, str | int] = {
             "topic": self._job.topic,
             "reader": self.name,
@@ -172,7 +171,6 @@ class PipelineReader:
 
 
 def _starting(job: Job) -> ReadingPlace:
-    """Return where a new pipeline begins. Raises InvalidOption."""
     word = job.starting.strip()
     if word not in (EARLIEST, LATEST):
         read_offsets(_FROM, word, [job.topic])

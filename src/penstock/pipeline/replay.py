@@ -149,7 +149,6 @@ def _missing(job: Job, names: Iterable[str]) -> Iterator[str]:
 
 
 def _range(job: Job) -> Range:
-    """Return the range that the existing tables hold, from the start of the topic."""
     with closing(open_view(job.url, job.names, job.topic)) as view:
         found = continued(job.to, view, view.heads())
     assert found is not None, "a reset of all tables removes the checkpoint, too"

@@ -254,7 +254,6 @@ class _BackWriter:
             return HeldPart(_PartWriter(self._target, store, write).write(batches))
 
     def _release(self, messages: Sequence[Any], write: PartedWrite | None) -> None:
-        """Move the held rows into the log, unless this write is already there."""
         with closing(self._target.open()) as store:
             PartedWrites(store.database).release(write, _parts(messages))
 

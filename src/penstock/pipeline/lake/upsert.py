@@ -271,7 +271,6 @@ def _is_rejected(part: TablePart) -> bool:
 
 
 def _check_made_so(table: Table, key: Sequence[str]) -> None:
-    """Refuse a table that was not made for upserts by this key. Raises InvalidOption."""
     configuration = table.configuration()
     made = configuration.get(KEY_PROPERTY), configuration.get(_BUCKETS)
     if made != ("/".join(key), str(BUCKETS)):

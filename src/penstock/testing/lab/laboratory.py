@@ -183,7 +183,6 @@ def _finding(seed: int, expected: _Round, played: _Round) -> LabFinding:
 
 
 def _difference(one: _Round, other: _Round) -> str:
-    """Return the difference of two runs: of their final states, or else their first differing visit."""
     if one.end != other.end:
         return "\n".join(_finding(0, one, other).diff)
     pairs = zip_longest(one.trails[0], other.trails[0])

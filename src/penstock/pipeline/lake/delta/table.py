@@ -72,7 +72,6 @@ class LakeTable(Table):
         return LogState(self._table.version(), None, metadata, features)
 
     def _forget(self) -> None:
-        """Drop the loaded state after a commit: the next access reads it again."""
         self._asked = self._log = self._found = None
 
     @classmethod
@@ -202,10 +201,7 @@ class LakeTable(Table):
     def commits(self, at_most: int) -> list[dict[str, Any]]:
         return self._table.history(at_most)
 
-    def vacuum(self, older_than_hours: int, *, dry_run: bool) -> list[str]:
-        return self._vacuum(older_than_hours, dry_run=dry_run, full=True)
-
-    def _vacuum(self, older_than_hours: int, *, dry_run: bool, full: bool) -> list[str]:
+    def vacuum(self, older_than_hours: int, *, dry_run: bool, full: bool = True) -> list[str]:
         """Return only files that exist: delta-rs names all that its log lists as removed."""
         named = self._table.vacuum(older_than_hours, enforce_retention_duration=False, full=full)  # a dry run
         found = [self.folder / name for name in named]
@@ -217,7 +213,7 @@ class LakeTable(Table):
         return [below(file, self.folder) for file in gone]
 
     def purge(self, older_than_hours: int) -> list[str]:
-        gone = self._vacuum(0, dry_run=False, full=False)
+        gone = self.vacuum(0, dry_run=False, full=False)
         gone += self.vacuum(older_than_hours, dry_run=False)
         self._forget()
         version, log = self._table.version(), self.folder / "_delta_log"
@@ -256,7 +252,6 @@ class LakeTable(Table):
             self._forget()
 
     def _removals(self, names: Sequence[str]) -> Iterator[dict[str, Any]]:
-        """Yield the actions that remove files, by their paths in the log. Raises CommitFailedError."""
         if names:
             named = {unquote(path): path for path in pa.table(self._table.get_add_actions()).column("path").to_pylist()}
             now_ms = SYSTEM.now_ms()

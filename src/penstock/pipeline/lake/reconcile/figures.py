@@ -67,7 +67,6 @@ def account(path: Location, source: Source) -> Account:
 
 
 def _of_topic(batch: pa.RecordBatch, topic: str, topics: set[str], strays: Counter[str]) -> pa.RecordBatch:
-    """Return the rows of a topic; count those of topics that should not be there."""
     for name, count in _counts(batch.column("topic")):
         if name not in topics:
             strays[name] += count

@@ -80,8 +80,6 @@ def _key_of(table: Table) -> str:
 
 @dataclass
 class _UpsertTables:
-    """The positions that the tables of an upsert lake hold, and the table of each type."""
-
     topic: str
     upserted: Collection[Table]
     ends: Mapping[str, Ends]  # of a table, and of the lake ("")
@@ -115,7 +113,6 @@ class _UpsertTables:
         return None if seen or (self.typed and folder not in self.ends) else folder
 
     def keys_at(self, places: Places) -> Iterator[tuple[str, bytes, int, int]]:
-        """Yield table, key and position of the rows at some positions."""
         for table in self.upserted:
             for batch in table.batches([*PLACE, "topic", "key"]):
                 mine = batch.filter(pc.equal(batch.column("topic"), self.topic))

@@ -30,7 +30,7 @@ from penstock.errors import (
     StorageRefused,
 )
 
-from .contract import Storage, TextChange
+from .contract import Location, Storage, TextChange
 
 try:
     import obstore
@@ -75,8 +75,8 @@ class ObjectFigures(NamedTuple):
     st_mtime: float
 
 
-@dataclass(frozen=True, order=True, slots=True)
-class BucketPath:
+@dataclass(frozen=True, slots=True)
+class BucketPath(Location):
     """An object of a bucket, or a prefix of keys: a folder exists as long as an object is in it."""
 
     bucket: str
@@ -91,6 +91,9 @@ class BucketPath:
     def __str__(self) -> str:
         return f"{_SCHEME}{self.bucket}/{self.key}" if self.key else f"{_SCHEME}{self.bucket}"
 
+    def __lt__(self, other: "BucketPath") -> bool:
+        return (self.bucket, self.key) < (other.bucket, other.key)
+
     def __truediv__(self, name: str) -> "BucketPath":
         return BucketPath.parse(f"{self}/{name}")
 
@@ -101,19 +104,15 @@ class BucketPath:
 
     @property
     def parent(self) -> "BucketPath":
-        """The folder that contains it."""
         return BucketPath(self.bucket, self.key.rpartition("/")[0])
 
     def absolute(self) -> "BucketPath":
-        """Return itself."""
         return self
 
     def exists(self) -> bool:
-        """Return whether the object exists, or objects below it do."""
         return self.is_file() or self.is_dir()
 
     def is_file(self) -> bool:
-        """Return whether the object exists."""
         try:
             self.stat()
         except FileNotFoundError:
@@ -121,26 +120,22 @@ class BucketPath:
         return True
 
     def is_dir(self) -> bool:
-        """Return whether there are objects below."""
         with _asking(self):
             return any(self._store.list(self.key or None, chunk_size=1))
 
     def iterdir(self) -> Iterator["BucketPath"]:
-        """Yield the objects and folders directly below."""
         with _asking(self):
             found = self._store.list_with_delimiter(self.key or None)
         keys = [*found["common_prefixes"], *(each["path"] for each in found["objects"])]
         yield from (BucketPath(self.bucket, key) for key in keys)
 
     def glob(self, pattern: str) -> Iterator["BucketPath"]:
-        """Yield the objects and folders directly below whose name matches."""
         return (each for each in self.iterdir() if fnmatchcase(each.name, pattern))
 
     def mkdir(self, *, parents: bool = False, exist_ok: bool = False) -> None:
         """Do nothing: a folder appears with its first object."""
 
     def read_bytes(self) -> bytes:
-        """Return the content. Raises FileNotFoundError."""
         return self.read()[0]
 
     def read(self) -> tuple[bytes, str | None]:
@@ -150,7 +145,6 @@ class BucketPath:
             return found.bytes().to_bytes(), found.meta["e_tag"]
 
     def stat(self) -> ObjectFigures:
-        """Return size and age. Raises FileNotFoundError."""
         with _asking(self):
             found = self._store.head(self.key)
         return ObjectFigures(found["size"], found["last_modified"].timestamp())
@@ -290,8 +284,7 @@ class _Stream:
     def readable(self) -> bool:
         return self.reads
 
-    def seekable(self) -> bool:
-        return self.reads
+    seekable = readable
 
 
 class _Upload(_Stream):

@@ -40,6 +40,15 @@ _PLAIN: Mapping[type, ScalarKind] = {
     seen.UUIDType: ScalarKind.UUID,
 }
 _ARRAYS = (seen.ListType, seen.VarTupleType, seen.SetType, seen.FrozenSetType, seen.CollectionType)
+_KINDS: Mapping[type, tuple[str, ...]] = {
+    seen.BoolType: ("boolean",),
+    seen.IntType: ("integer",),
+    seen.FloatType: ("number",),
+    seen.DecimalType: ("number", "string"),
+    **dict.fromkeys((seen.EnumType, seen.LiteralType), ("string", "number", "boolean")),
+    **dict.fromkeys((seen.AnyType, seen.RawType, seen.ExtType), ()),
+    **dict.fromkeys((*_ARRAYS, seen.TupleType, seen.NamedTupleType), ("array",)),
+}
 _PYDANTIC = {"NaiveDatetime": ScalarKind.LOCAL, "AwareDatetime": ScalarKind.INSTANT}
 _LIMITS = ("gt", "ge", "lt", "le", "min_length", "max_length")
 _MOST_DIGITS = 38
@@ -223,25 +232,10 @@ def _limited(cls: type, shape: Shape, metadata: list[Any]) -> Shape:
 
 def _json_kinds(found: Any) -> tuple[str, ...]:
     """Return the kinds of JSON that a type may have; empty: all."""
-    match found:
-        case seen.Metadata():
-            return _json_kinds(found.type)
-        case seen.BoolType():
-            return ("boolean",)
-        case seen.IntType():
-            return ("integer",)
-        case seen.FloatType():
-            return ("number",)
-        case seen.DecimalType():
-            return ("number", "string")
-        case seen.EnumType() | seen.LiteralType():
-            return ("string", "number", "boolean")
-        case seen.CustomType():
-            return ("object",) if is_pydantic(found.cls) else ()
-        case seen.AnyType() | seen.RawType() | seen.ExtType():
-            return ()
-        case seen.TupleType() | seen.NamedTupleType():
-            return ("array",)
-        case seen.DictType() | seen.StructType() | seen.DataclassType() | seen.TypedDictType():
-            return ("array",) if getattr(found, "array_like", False) else ("object",)
-    return ("array",) if isinstance(found, _ARRAYS) else ("string",)
+    if isinstance(found, seen.Metadata):
+        return _json_kinds(found.type)
+    if isinstance(found, seen.CustomType):
+        return ("object",) if is_pydantic(found.cls) else ()
+    if isinstance(found, seen.DictType | seen.StructType | seen.DataclassType | seen.TypedDictType):
+        return ("array",) if getattr(found, "array_like", False) else ("object",)
+    return _KINDS.get(type(found), ("string",))
