@@ -90,10 +90,10 @@ class Table(ABC):
     """
 
     parts_in_files = False
-    settles_late = False
 
     def __init__(self, path: Location) -> None:
         self.folder, self.path, self._storage = path, str(path), storage_of(path)
+        self.settles_late = self._storage.settles_late
 
     @classmethod
     @abstractmethod
@@ -176,7 +176,12 @@ class Table(ABC):
 
     def replace(self, added: Sequence[DataFile], removed: Sequence[str], identity: BatchIdentity | None = None) -> None:
         """Add files and remove others, with the identity of a batch, if any. Raises CommitFailedError."""
-        self.commit(added, removed, [] if identity is None else identity.transactions(self), notes_of(identity, added))
+        transactions, notes = Transactions(), {ROWS: str(sum(each.rows for each in added)), FILES: str(len(added))}
+        if identity is not None:
+            transactions = identity.transactions(self)
+            notes[SOURCES] = msgspec.json.encode(identity.sources()).decode()
+            notes |= {OF_LAKE: "true"} if identity.of_lake else {}
+        self.commit(added, removed, transactions, notes)
 
     def declare(
         self, source: Source, ends: Ends, marks: Mapping[int, int], added: Sequence[DataFile] = (), removed: Titles = ()
@@ -249,15 +254,6 @@ def until_committed(work: Callable[[], T], tries: int = 20) -> T:
         with suppress(CommitFailedError):
             return work()
     return work()
-
-
-def notes_of(identity: BatchIdentity | None, added: Sequence[DataFile]) -> dict[str, str]:
-    """Return the notes that a commit carries beside its rows."""
-    notes = {ROWS: str(sum(each.rows for each in added)), FILES: str(len(added))}
-    if identity is None:
-        return notes
-    notes |= {SOURCES: msgspec.json.encode(identity.sources()).decode()}
-    return notes | {OF_LAKE: "true"} if identity.of_lake else notes
 
 
 def pasts_of(table: Table, topic: str) -> list[Past]:

@@ -38,15 +38,10 @@ class LakeTable(Table):
         self._found: dict[str, int] | None = None
 
     @property
-    def settles_late(self) -> bool:  # type: ignore[override]
-        """Whether a commit reported as failed may still take effect."""
-        return self._storage.settles_late
-
-    @property
     def _table(self) -> DeltaTable:
         if self._asked is None:
             version = None if self._log is None else self._log.version
-            self._asked = DeltaTable(self.path, version, storage_options=_options(self.folder))
+            self._asked = DeltaTable(self.path, version, storage_options=self._storage.delta_options)
         return self._asked
 
     def _state(self) -> LogState:
@@ -88,7 +83,7 @@ class LakeTable(Table):
                         partition_by=list(partition_by),
                         configuration=_PROPERTIES | dict(properties),
                         raise_if_key_not_exists=False,  # ours are not Delta's
-                        storage_options=_options(path),
+                        storage_options=storage_of(path).delta_options,
                     )
             except DeltaError:
                 if not is_delta(path):  # else another driver made it just then
@@ -274,8 +269,3 @@ class LakeTable(Table):
 def _addition(file: DataFile) -> dict[str, Any]:
     action = {"path": file.name, "partitionValues": dict(file.part), "size": file.size, "stats": file.stats}
     return {"add": action | {"modificationTime": SYSTEM.now_ms(), "dataChange": True}}
-
-
-def _options(path: Location) -> dict[str, str] | None:
-    options = storage_of(path).delta_options
-    return None if options is None else dict(options)

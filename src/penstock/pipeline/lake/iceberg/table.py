@@ -71,12 +71,8 @@ class IcebergTable(Table):
     def __init__(self, path: Location) -> None:
         super().__init__(path)
         self._catalog, self._name = catalog_of(path)
+        self.settles_late |= not is_beside(self._catalog)  # a connection to a catalog may be lost
         self._loaded: Loaded | None = None
-
-    @property
-    def settles_late(self) -> bool:  # type: ignore[override]
-        """Whether a commit reported as failed may still take effect, as behind a connection to a catalog."""
-        return not is_beside(self._catalog) or self._storage.settles_late
 
     @property
     def _table(self) -> Loaded:

@@ -49,7 +49,7 @@ _PART_BYTES, _PARTS_ON_THE_WAY = 5 << 20, 1
 _TRIES = 50
 # A store that is unreachable for longer counts as away: pipelines retry after a pause, commands report it.
 _RETRIES, _RETRY_SECONDS = 4, 20
-_OPTIONS: Mapping[str, str] | None = {
+_OPTIONS: dict[str, str] | None = {
     "conditional_put": "etag",
     "max_retries": str(_RETRIES),
     "retry_timeout": f"{_RETRY_SECONDS}s",

@@ -69,7 +69,7 @@ class Storage(ABC, Generic[At]):
     keeps_checkpoints: bool
     keeps_catalogs: bool
     settles_late: bool
-    delta_options: Mapping[str, str] | None
+    delta_options: dict[str, str] | None
     iceberg_options: Mapping[str, str]
 
     @abstractmethod
