@@ -64,11 +64,8 @@ class World:
         return sorted(path.read_text("utf-8").splitlines()) if path.exists() else []
 
     def _write(self, line: str) -> None:
-        to = os.open(self.folder / _NOTES, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-        try:
-            os.write(to, f"{line}\n".encode())
-        finally:
-            os.close(to)
+        with (self.folder / _NOTES).open("ab", buffering=0) as notes:  # unbuffered: a kill loses nothing
+            notes.write(f"{line}\n".encode())
 
 
 class Worlds:

@@ -113,11 +113,10 @@ class BucketPath(Location):
         return self.is_file() or self.is_dir()
 
     def is_file(self) -> bool:
-        try:
+        with suppress(FileNotFoundError):
             self.stat()
-        except FileNotFoundError:
-            return False
-        return True
+            return True
+        return False
 
     def is_dir(self) -> bool:
         with _asking(self):
