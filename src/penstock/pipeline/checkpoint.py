@@ -62,10 +62,9 @@ def read_batch(checkpoint: str, number: int) -> MicroBatch:
             ranges.extend(Range.from_json(each) for each in by_topic(form).values())
         else:
             foreign = True
-    stateful = (folder / "state").is_dir()
     said = [line.encode() + _own_log(folder, place, line) for place, line in enumerate(lines)]
     content = blake2b(b"\n".join(said), digest_size=16).hexdigest()
-    return MicroBatch(query_id, number, None if foreign else tuple(ranges), stateful, content)
+    return MicroBatch(query_id, number, None if foreign else tuple(ranges), (folder / "state").is_dir(), content)
 
 
 def begun_batch(checkpoint: str) -> int | None:

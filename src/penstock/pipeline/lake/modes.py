@@ -89,9 +89,8 @@ def lake_rows(events: DataFrame, mode: Mode, root: Location) -> tuple[DataFrame,
         reason = F.when(F.col("key").isNull(), NO_KEY)
         table = F.when(raw_name() == REJECTED, f"~{REJECTED}").otherwise(raw_name())
         table = F.when(reason.isNotNull(), REJECTED).otherwise(table)
-        deleted = {DELETED: F.col("value").isNull()}
         rows = events.withColumns({TABLE: table, REASON: reason})
-        rows, layout = with_broken(rows, held, F.col(TABLE), others=deleted), Layout({})
+        rows, layout = with_broken(rows, held, F.col(TABLE), others={DELETED: F.col("value").isNull()}), Layout({})
     options = rules | {"layout": msgspec.json.encode(layout).decode()}
     if not mode.upserts:
         return rows, options

@@ -158,9 +158,8 @@ def _figures(path: Location, log: Log, source: Source, values: bool) -> LakeFigu
         changed = _changed(path, source, log, topic) if values else []
     if replaced.stale:
         faults.append(f"{describe_pieces(replaced.stale)}: superseded by later records of the log, and still there")
-    notes = [] if replaced.unchecked is None else [replaced.unchecked]
     figures = counted.rows, counted.held, tuple(changed), tuple(faults)
-    return LakeFigures(*figures, replaced.places, tuple(notes))
+    return LakeFigures(*figures, replaced.places, () if replaced.unchecked is None else (replaced.unchecked,))
 
 
 def _changed(path: Location, source: Source, log: Log, topic: Topic) -> list[Piece]:

@@ -265,9 +265,8 @@ def _framed(pieces: bytes, rests: Numbers, begins: Numbers, ends: Numbers) -> pa
     some = rests > 0
     if not some.any():
         return pa.nulls(len(rests), pa.binary())
-    bodies = _taken(pieces, (begins, np.where(some, ends - begins, -1)))
     counts = pa.array([bytes([each << 1]) for each in range(_MOST_HEADERS + 1)], pa.binary()).take(pa.array(rests))
-    return pc.binary_join_element_wise(counts, bodies, b"")
+    return pc.binary_join_element_wise(counts, _taken(pieces, (begins, np.where(some, ends - begins, -1))), b"")
 
 
 def _taken(pieces: bytes, span: tuple[Numbers, Numbers]) -> pa.Array:
