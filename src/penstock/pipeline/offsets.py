@@ -33,21 +33,18 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """A batch's range in a topic: for each partition from `starts` to before `ends`.
-
-    `pending`: the ends of a batch that another query has begun to write into several tables. It comes next,
-    unchanged, because some of the tables hold it already. `incarnation`: that of the log, if it is known.
-    `marks`: for each partition the mark of the last record before its end, to recognise that record.
-    """
+    """A batch's range in a topic: for each partition from `starts` to before `ends`."""
 
     log_id: str
     topic: str
     topic_id: int
     starts: Ends
     ends: Ends
+    # The ends of a batch that another query has begun to write into several tables. It comes next, unchanged, because
+    # some of the tables hold it already.
     pending: Ends | None = None
-    incarnation: int | None = None
-    marks: Mapping[int, int] = field(default_factory=dict)
+    incarnation: int | None = None  # that of the log, if it is known
+    marks: Mapping[int, int] = field(default_factory=dict)  # of the last record before each end, to recognise it
 
     def pieces(self) -> list[Piece]:
         """Return the pieces to read, by partition."""

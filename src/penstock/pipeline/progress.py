@@ -33,17 +33,13 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class SourceMetrics:
-    """A topic after a micro-batch: how many records it read, and how many wait behind them.
-
-    `lag` is None where Spark does not report it: on 4.0 and 4.1, and for a batch that ran again. `pieces`:
-    the records that it read.
-    """
+    """A topic after a micro-batch: how many records it read, and how many wait behind them."""
 
     topic: str
     records: int
-    lag: int | None
+    lag: int | None  # None where Spark does not report it: on 4.0 and 4.1, and for a batch that ran again
     ends: Ends
-    pieces: tuple[Piece, ...] = field(default=(), repr=False)
+    pieces: tuple[Piece, ...] = field(default=(), repr=False)  # the records that it read
 
     def __str__(self) -> str:
         waiting = "" if self.lag is None else f", {self.lag:,} waiting"

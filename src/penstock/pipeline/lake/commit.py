@@ -40,27 +40,20 @@ _TRIES = 20
 
 @dataclass(frozen=True)
 class TablePart:
-    """A batch's part for one table: files with these columns, which tasks have written.
-
-    `partition_by`: columns in the table's log and not in files. `rules`: those that rows were checked against, if any.
-    """
+    """A batch's part for one table: files with these columns, which tasks have written."""
 
     path: Location
     schema: pa.Schema
     files: tuple[DataFile, ...]
-    partition_by: tuple[str, ...] = ()
-    rules: TableRules | None = None
+    partition_by: tuple[str, ...] = ()  # columns in the table's log and not in files
+    rules: TableRules | None = None  # those that rows were checked against, if any
 
 
 class AppendFiles:
-    """How a table takes its part of a batch: it adds every row, and the columns stay as they are.
+    """How a table takes its part of a batch: it adds every row, and the columns stay as they are."""
 
-    `rewrites`: whether files of the table are rewritten. `whole`: whether a batch replaces all rows of the table, so
-    that one without rows empties it.
-    """
-
-    rewrites: bool = False
-    whole: bool = False
+    rewrites: bool = False  # whether files of the table are rewritten
+    whole: bool = False  # whether a batch replaces all rows of the table, so that one without rows empties it
 
     def opened(self, part: TablePart) -> Table:
         """Return the current table, created or extended by new columns where necessary. Raises TableDiffers."""

@@ -84,15 +84,13 @@ class TableFile(NamedTuple):
 
 
 class Table(ABC):
-    """One table at the moment of the first access. `parts_in_files`: its files contain the partition columns, too.
+    """One table at the moment of the first access."""
 
-    `settles_late`: a commit reported as failed may still take effect; its files are left to `vacuum` then.
-    """
-
-    parts_in_files = False
+    parts_in_files = False  # whether its files contain the partition columns, too
 
     def __init__(self, path: Location) -> None:
         self.folder, self.path, self._storage = path, str(path), storage_of(path)
+        # Whether a commit reported as failed may still take effect; its files are left to `vacuum` then.
         self.settles_late = self._storage.settles_late
 
     @classmethod

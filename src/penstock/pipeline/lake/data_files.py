@@ -160,14 +160,11 @@ Goes = Callable[[pa.RecordBatch], pa.Array]  # from rows to a mask of those to r
 
 @dataclass
 class Rewritten:
-    """The files to add to a table, and those to remove; `rows`: how many rows are removed with them.
-
-    Filled within `with`, which leaves no new files behind after a failure.
-    """
+    """The files to add to a table, and those to remove; `with` leaves no new files behind after a failure."""
 
     added: list[DataFile] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
-    rows: int = 0
+    rows: int = 0  # how many rows are removed with them
 
     def __enter__(self) -> Self:
         return self

@@ -168,15 +168,12 @@ class ByOffsets(BatchIdentity):
 
 @dataclass(frozen=True, slots=True)
 class ByEpoch(BatchIdentity):
-    """A batch identified by its query or application and its number. `content`: a hash of its input, where known.
-
-    `continues`: the numbers are those of one streaming query, which must have begun with an empty table.
-    """
+    """A batch identified by its query or application and its number."""
 
     name: str
     epoch: int
-    content: str = ""
-    continues: bool = True
+    content: str = ""  # a hash of its input, where known
+    continues: bool = True  # the numbers are those of one streaming query, which must have begun with an empty table
 
     def is_in(self, table: "Table") -> bool:
         """Compare with the last batch that is in the table; a query must have begun with an empty one.

@@ -45,15 +45,12 @@ APPEND, UPSERT, COMPLETE = "append", "upsert", "complete"
 
 @dataclass(frozen=True)
 class Mode:
-    """`types`: those whose fields are columns. `key`: the columns that identify rows, for an upsert.
-
-    `counts`: the numbers of partitions that the topic has had.
-    """
+    """How rows get into a table."""
 
     name: str = APPEND
-    types: EventTypes | None = None
-    key: tuple[str, ...] = ()
-    counts: tuple[int, ...] = ()
+    types: EventTypes | None = None  # those whose fields are columns
+    key: tuple[str, ...] = ()  # the columns that identify rows, for an upsert
+    counts: tuple[int, ...] = ()  # the numbers of partitions that the topic has had
 
     @property
     def upserts(self) -> bool:

@@ -130,15 +130,12 @@ class OneTable(Routing):
 
 @dataclass(frozen=True)
 class ByColumn(Routing):
-    """One table for each value of a column, with all columns. `only`: rows of other tables are left out.
-
-    `otherwise`: the column that names the table of a row without a value in `column`.
-    """
+    """One table for each value of a column, with all columns."""
 
     schema: pa.Schema
     column: str
-    only: tuple[str, ...] = ()
-    otherwise: str | None = None
+    only: tuple[str, ...] = ()  # rows of other tables are left out
+    otherwise: str | None = None  # the column that names the table of a row without a value in `column`
     several = True
 
     def parts(self, batch: pa.RecordBatch) -> Iterator[TableRows]:

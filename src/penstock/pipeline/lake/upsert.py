@@ -41,14 +41,11 @@ HELD_BYTES = 64 << 20
 
 @dataclass(frozen=True)
 class Order:
-    """The order of rows of one key. `placed`: by position; else by batch, and within it by row.
-
-    `counts`: the numbers of partitions that the topic has had, oldest first.
-    """
+    """The order of rows of one key."""
 
     key: tuple[str, ...]
-    placed: bool
-    counts: tuple[int, ...] = ()
+    placed: bool  # by position; else by batch, and within it by row
+    counts: tuple[int, ...] = ()  # the numbers of partitions that the topic has had, oldest first
 
     def last(self, rows: pa.Table) -> pa.Table:
         """Return the last row of each key. Raises KeyInTwoPartitions."""

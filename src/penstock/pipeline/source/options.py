@@ -33,12 +33,9 @@ _UNITS |= {"minute": 60.0, "hour": 3600.0}
 
 @dataclass(frozen=True, slots=True)
 class ReadingPlace:
-    """Where reading begins or ends: the same word or moment for all partitions, or offsets of some.
+    """Where reading begins or ends: the same word or moment for all partitions, or offsets of some."""
 
-    `otherwise` holds for the partitions that `offsets` does not name, unless OTHERS stands there for them.
-    """
-
-    otherwise: str = EARLIEST
+    otherwise: str = EARLIEST  # for the partitions that `offsets` does not name, unless OTHERS stands there for them
     timestamp_ms: int | None = None
     offsets: Mapping[int, int] | None = None
 

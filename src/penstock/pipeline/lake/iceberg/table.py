@@ -266,7 +266,10 @@ class IcebergTable(Table):
         except CommitFailedException as exc:
             raise CommitFailedError(str(exc)) from exc
         finally:
-            self._loaded = None  # the next access loads it again
+            self._forget()
+
+    def _forget(self) -> None:
+        self._loaded = None
 
     def compact(self, file_bytes: int) -> tuple[int, int]:
         # A file with rows deleted by another engine that did not rewrite it stays.

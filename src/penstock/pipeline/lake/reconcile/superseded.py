@@ -41,14 +41,11 @@ KeyPlaces = npt.NDArray[np.void]
 
 @dataclass(frozen=True, slots=True)
 class Superseded:
-    """`places`: positions that the tables need not hold. `stale`: those of them that they wrongly hold.
-
-    `unchecked`: why it is unknown which records they should hold, if it is.
-    """
+    """The positions that the tables need not hold."""
 
     places: tuple[Piece, ...] = ()
-    stale: tuple[Piece, ...] = ()
-    unchecked: str | None = None
+    stale: tuple[Piece, ...] = ()  # those of them that they wrongly hold
+    unchecked: str | None = None  # why it is unknown which records they should hold, if it is
 
 
 def superseded(path: Location, source: Source, log: Log, topic: Topic) -> Superseded:
