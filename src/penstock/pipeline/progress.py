@@ -33,13 +33,17 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class SourceMetrics:
-    """A topic after a micro-batch: how many records it read, and how many wait behind them."""
+    """A topic after a micro-batch: how many records it read, and how many wait behind them.
+
+    `lag` is None where Spark does not report it: on 4.0 and 4.1, and for a batch that ran again. `pieces`:
+    the records that it read.
+    """
 
     topic: str
     records: int
-    lag: int | None  # None where Spark does not report it: on 4.0 and 4.1, and for a batch that ran again
+    lag: int | None
     ends: Ends
-    pieces: tuple[Piece, ...] = field(default=(), repr=False)  # the records that it read
+    pieces: tuple[Piece, ...] = field(default=(), repr=False)
 
     def __str__(self) -> str:
         waiting = "" if self.lag is None else f", {self.lag:,} waiting"

@@ -13,12 +13,16 @@ _CONTEXT_LINES = 3
 
 @dataclass(frozen=True, slots=True)
 class LabFinding:
-    """A round whose final state differs from that of a run without kills."""
+    """A round whose final state differs from that of a run without kills.
 
-    seed: int  # replays exactly this round
-    kills: tuple[Visit, ...]  # at which its processes were killed
-    handlers: tuple[str, ...]  # those called more often than without kills
-    expected: str  # the result of `state`, as text, with the dead letters
+    `seed` replays exactly this round. `kills` are the visits at which its processes were killed; `handlers` those
+    called more often than without kills; `expected` and `got` the results of `state`, as text, with the dead letters.
+    """
+
+    seed: int
+    kills: tuple[Visit, ...]
+    handlers: tuple[str, ...]
+    expected: str
     got: str
 
     @property
@@ -40,12 +44,16 @@ class LabFinding:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The result of a laboratory."""
+    """The result of a laboratory.
 
-    visits: tuple[Visit, ...]  # the places of a run without kills, one round each
-    rounds: int  # the number played, including the drawn ones
+    `visits` are the places of a run without kills, one round each; `rounds` the number played, including the
+    drawn ones; `missed` the seeds of rounds that never reached the place of their kill.
+    """
+
+    visits: tuple[Visit, ...]
+    rounds: int
     findings: tuple[LabFinding, ...]
-    missed: tuple[int, ...] = ()  # the seeds of rounds that never reached the place of their kill
+    missed: tuple[int, ...] = ()
     lab: str | None = None
 
     @property
