@@ -29,7 +29,8 @@ def console_page() -> Iterator[str]:
     yield "## Acts"
     yield "At `act/WORD`. Each needs `--allow-actions` and a token or a right, is shown first, and audited."
     yield table(
-        "word | button | what it does", ((f"`{word}`", act.label, _said(act.plan)) for word, act in ACTS.items())
+        "word | button | what it does",
+        ((f"`{word}`", act.label, act.says or _said(act.plan)) for word, act in ACTS.items()),
     )
     yield "## Others"
     yield table("route | what it is", ((f"`{route}`", said) for route, said in OTHERS.items()))

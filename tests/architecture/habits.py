@@ -102,7 +102,7 @@ def _is_told(method: str, bases: tuple[str, ...], classes: dict[str, ast.ClassDe
 
 
 def _bases(node: ast.ClassDef) -> tuple[str, ...]:
-    return tuple(map(ast.unparse, node.bases))
+    return tuple(ast.unparse(each).partition("[")[0] for each in node.bases)  # also those of a generic class
 
 
 def _public(

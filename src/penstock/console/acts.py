@@ -48,9 +48,10 @@ class ConsoleAct:
     word: str
     label: str
     plan: Callable[[PageVisit], ActPlan]
+    says: str = ""  # for the reference page of the console, where the plan has no docstring
 
 
-def _of_group(word: str, label: str, means: str, changed: str, unchanged: str) -> ConsoleAct:
+def _of_group(says: str, word: str, label: str, means: str, changed: str, unchanged: str) -> ConsoleAct:
     def plan(visit: PageVisit) -> ActPlan:
         name = visit.needed("name")
         return ActPlan(
@@ -61,7 +62,7 @@ def _of_group(word: str, label: str, means: str, changed: str, unchanged: str) -
             (means,),
         )
 
-    return ConsoleAct(f"{word}-group", label, plan)
+    return ConsoleAct(f"{word}-group", label, plan, says)
 
 
 def move_group(visit: PageVisit) -> ActPlan:
@@ -100,12 +101,11 @@ def _letters(count: int) -> str:
     return f"{number(count)} dead {'letter' if count == 1 else 'letters'}"
 
 
-def _decision(word: str, means: str, past: str, *, is_harsh: bool = False) -> ConsoleAct:
-    return ConsoleAct(word, word.capitalize(), partial(_decided, word, means, past, is_harsh))
+def _decision(says: str, word: str, means: str, past: str, *, is_harsh: bool = False) -> ConsoleAct:
+    return ConsoleAct(word, word.capitalize(), partial(_decided, word, means, past, is_harsh), says)
 
 
 def _decided(word: str, means: str, past: str, is_harsh: bool, visit: PageVisit) -> ActPlan:
-    """Plan a decision on the picked letters, or on all of a group that match."""
     selections = list(_selections(visit))
     dry = [_decide(visit, word, group, selection, dry_run=True) for group, selection in selections]
     count, alone = sum(each.count for each in dry), sum(each.out_of_order for each in dry)
@@ -151,7 +151,7 @@ def _decide(visit: PageVisit, word: str, group: str, selection: dict[str, Any], 
     return visit.ask("decide_dead", {"decision": word, "dry_run": dry_run, **selection}, group=group)
 
 
-def _of_scheduled(word: str, label: str, question: str, means: str, done: str, late: str = "") -> ConsoleAct:
+def _of_scheduled(says: str, word: str, label: str, question: str, means: str, done: str, late: str = "") -> ConsoleAct:
     """Return an act on a scheduled event. `late`: what to say if it changed nothing."""
 
     def plan(visit: PageVisit) -> ActPlan:
@@ -166,7 +166,7 @@ def _of_scheduled(word: str, label: str, question: str, means: str, done: str, l
             is_harsh=bool(late),
         )
 
-    return ConsoleAct(f"{word}-scheduled", label, plan)
+    return ConsoleAct(f"{word}-scheduled", label, plan, says)
 
 
 def _of_schedule(word: str, label: str, question: str, means: str, past: str) -> ConsoleAct:
@@ -181,7 +181,7 @@ def _of_schedule(word: str, label: str, question: str, means: str, past: str) ->
             (means,),
         )
 
-    return ConsoleAct(f"{word}-schedule", label, plan)
+    return ConsoleAct(f"{word}-schedule", label, plan, means)
 
 
 def publish(visit: PageVisit) -> ActPlan:
@@ -235,18 +235,32 @@ ACTS = {
     for each in (
         ConsoleAct("publish", "Publish", publish),
         _of_group(
+            "Pause a group: it gets no records until it is resumed.",
             "pause",
             "Pause",
             "Its members finish running calls and take no new records until it is resumed. Its offsets stay.",
             "is paused",
             "was paused already",
         ),
-        _of_group("resume", "Resume", "It continues where it stopped.", "is resumed", "was not paused"),
+        _of_group(
+            "Resume a paused group.",
+            "resume",
+            "Resume",
+            "It continues where it stopped.",
+            "is resumed",
+            "was not paused",
+        ),
         ConsoleAct("move-group", "Move", move_group),
-        _decision("requeue", "be delivered again", "requeued"),
-        _decision("skip", "stay, and release their keys", "skipped"),
-        _decision("discard", "be discarded for good", "discarded", is_harsh=True),
+        _decision("Requeue dead letters.", "requeue", "be delivered again", "requeued"),
+        _decision(
+            "Release the keys that dead letters hold; the letters stay.",
+            "skip",
+            "stay, and release their keys",
+            "skipped",
+        ),
+        _decision("Discard dead letters for good.", "discard", "be discarded for good", "discarded", is_harsh=True),
         _of_scheduled(
+            "Cancel a scheduled event.",
             "cancel",
             "Cancel it",
             "Cancel {}?",
@@ -254,7 +268,9 @@ ACTS = {
             "it is cancelled",
             "too late: it is no longer scheduled",
         ),
-        _of_scheduled("run", "Run now", "Run {} now?", "it runs now instead", "it is due now"),
+        _of_scheduled(
+            "Make a scheduled event due now.", "run", "Run now", "Run {} now?", "it runs now instead", "it is due now"
+        ),
         _of_schedule("pause", "Pause", "Pause schedule {}?", "It does not tick until it is resumed.", "is paused"),
         _of_schedule("resume", "Resume", "Resume schedule {}?", "It continues with its next tick.", "is resumed"),
         _of_schedule(

@@ -54,8 +54,6 @@ class Protected:
         self._app = app
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Answer a request with the headers."""
-
         async def protect(message: Any) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(raw=message.setdefault("headers", []))

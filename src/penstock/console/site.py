@@ -45,6 +45,7 @@ _STATIC = Path(__file__).parent / "static"
 _KINDS = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 _KEPT = "public, max-age=31536000, immutable"  # the URL of a file changes with its content
 T = TypeVar("T")
+PageForm = ImmutableMultiDict[str, str]
 PageHandler = Callable[[Request], Awaitable[Response]]
 
 
@@ -93,9 +94,10 @@ class ConsoleSite:
             routes=[
                 *pages,
                 Route("/act/{word}", self._guarded(self._ask_first), methods=["GET"]),
-                Route("/act/{word}", self._guarded(self._act), methods=["POST"]),
-                Route("/unlock", self._guarded(self._unlock), methods=["GET", "POST"]),
-                Route("/lock", self._guarded(self._lock), methods=["POST"]),
+                Route("/act/{word}", self._formed(self._act), methods=["POST"]),
+                Route("/unlock", self._guarded(self._ask_token), methods=["GET"]),
+                Route("/unlock", self._formed(self._unlock), methods=["POST"]),
+                Route("/lock", self._formed(self._lock), methods=["POST"]),
                 Route("/value", self._guarded(self._value)),
                 Route("/static/{version}/{file}", self._guarded(self._file)),
             ],
@@ -116,7 +118,6 @@ class ConsoleSite:
         return self._guarded(answer, page)
 
     async def _no_such_page(self, request: Request, exc: Exception) -> Response:
-        """Answer a request that the router refuses: an unknown path or method."""
         assert isinstance(exc, HTTPException)
         return self._error(request, "no_such_page", "this page does not exist", exc.status_code)
 
@@ -128,8 +129,7 @@ class ConsoleSite:
         name = request.path_params["file"]
         if name not in self._files:
             return Response("this file does not exist", 404, media_type="text/plain")
-        kind = _KINDS[Path(name).suffix]
-        return Response(self._files[name], media_type=kind, headers={"cache-control": _KEPT})
+        return Response(self._files[name], media_type=_KINDS[Path(name).suffix], headers={"cache-control": _KEPT})
 
     # -- the acts
 
@@ -150,11 +150,7 @@ class ConsoleSite:
         view = PageView("act.html", {"act": act, "plan": plan, "fields": [*kept, *own.items()]})
         return self._rendered(request, None, view, visit)
 
-    async def _act(self, request: Request) -> Response:
-        session = self._sessions.of(request)
-        form = await self._genuine_form(request, session)
-        if isinstance(form, Response):
-            return form
+    async def _act(self, request: Request, session: str, form: PageForm) -> Response:
         act, visit = ACTS.get(request.path_params["word"]), self._visit(request, form)
         if act is None or not visit.can_act:
             return self._refused(request, act)
@@ -169,13 +165,10 @@ class ConsoleSite:
         self._sessions.tell(session, message)
         return RedirectResponse(plan.back, 303)
 
-    async def _unlock(self, request: Request) -> Response:
-        session = self._sessions.of(request)
-        if request.method == "GET":
-            return self._unlock_page(request, has_failed=False)
-        form = await self._genuine_form(request, session)
-        if isinstance(form, Response):
-            return form
+    async def _ask_token(self, request: Request) -> Response:
+        return self._unlock_page(request, has_failed=False)
+
+    async def _unlock(self, request: Request, session: str, form: PageForm) -> Response:
         shown = str(form.get("token", "")).strip().encode("utf-8", "surrogatepass")
         if self._token is None or not hmac.compare_digest(self._token.encode(), shown):
             return self._unlock_page(request, has_failed=True)
@@ -183,19 +176,13 @@ class ConsoleSite:
         self._sessions.keep(answer, request, self._sessions.unlock())
         return answer
 
-    async def _lock(self, request: Request) -> Response:
-        session = self._sessions.of(request)
-        form = await self._genuine_form(request, session)
-        if isinstance(form, Response):
-            return form
+    async def _lock(self, request: Request, session: str, form: PageForm) -> Response:
         self._sessions.lock(session)
         return RedirectResponse(f"{BASE}/", 303)
 
     # -- inside
 
     def _guarded(self, handler: PageHandler, page: ConsolePage | None = None) -> PageHandler:
-        """Return a handler whose errors are pages."""
-
         async def answer(request: Request) -> Response:
             try:
                 check_head(request)
@@ -208,7 +195,17 @@ class ConsoleSite:
 
         return answer
 
-    def _visit(self, request: Request, query: ImmutableMultiDict[str, str]) -> PageVisit:
+    def _formed(self, handler: Callable[[Request, str, PageForm], Awaitable[Response]]) -> PageHandler:
+        async def answer(request: Request) -> Response:
+            session, form = self._sessions.of(request), await read_form(request)
+            if self._sessions.is_genuine(request, session, str(form.get(MARK, ""))):
+                return await handler(request, session, form)
+            message = "the form did not come from this page, or the page was open for too long; open it again"
+            return self._error(request, "form_unknown", message, 403)
+
+        return self._guarded(answer)
+
+    def _visit(self, request: Request, query: PageForm) -> PageVisit:
         principal = getattr(request.state, "principal", None)
         if principal is None:  # the listener has no lock
             address = request.client.host if request.client else ""
@@ -269,14 +266,6 @@ class ConsoleSite:
             else "this console is read-only; start it with --allow-actions to act"
         )
         return self._error(request, NotAllowed.code, message, 403)
-
-    async def _genuine_form(self, request: Request, session: str) -> ImmutableMultiDict[str, str] | Response:
-        """Return the fields of a form, or the refusal of one that is forged."""
-        form = await read_form(request)
-        if self._sessions.is_genuine(request, session, str(form.get(MARK, ""))):
-            return form
-        message = "the form did not come from this page, or the page was open for too long; open it again"
-        return self._error(request, "form_unknown", message, 403)
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._api.threads, work)

@@ -37,7 +37,6 @@ class _Listing(admin.ModelAdmin):  # type: ignore[misc]  # Django brings no type
     actions: Sequence[str] = ()
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Return whether the user may see the list."""
         return bool(request.user.has_perm(f"penstock.view_{self.permission}"))
 
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
@@ -47,12 +46,10 @@ class _Listing(admin.ModelAdmin):  # type: ignore[misc]  # Django brings no type
     has_change_permission = has_delete_permission = has_add_permission
 
     def get_urls(self) -> list[Any]:
-        """Return the URL of the list, without those of Django's own pages."""
         name = f"penstock_{self.opts.model_name}_changelist"
         return [path("", self.admin_site.admin_view(self.changelist_view), name=name)]
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
-        """Show a page of the list."""
         self._check(request)
         chosen = {name: value for name in self.filters if (value := request.GET.get(name, "").strip())}
         found: Page[Listed] = Page([], None)
@@ -112,12 +109,10 @@ class DeadLettersAdmin(_Listing):
         ]
 
     def page(self, store: Store, chosen: dict[str, Any], after: str | None) -> Page[Listed]:
-        """Return a page of dead letters, the newest first."""
         found = dead.dead_letters(store, **chosen, after=after, limit=PAGE_ROWS)
         return Page(listed_letters(found.items), found.after)
 
     def decisions(self, request: HttpRequest) -> list[str]:
-        """Return the decisions that the user may make."""
         return [each for each in _DECISIONS if request.user.has_perm(f"penstock.{each}_dead_letters")]
 
     def letter_view(self, request: HttpRequest) -> HttpResponse:
@@ -183,7 +178,6 @@ class LanesAdmin(_Listing):
     columns = ("group", "topic", "partition", "key", "state", "until", "failures", "waiting", "reason")
 
     def page(self, store: Store, chosen: dict[str, Any], after: str | None) -> Page[Listed]:
-        """Return a page of waiting lanes."""
         found = lanes.lanes(store, **chosen, after=after, limit=PAGE_ROWS)
         return Page(listed_lanes(found.items), found.after)
 
@@ -196,7 +190,6 @@ class GroupsAdmin(_Listing):
     columns = ("group", "kind", "topics", "lag", "oldest unread", "members", "paused", "", "")
 
     def page(self, store: Store, chosen: dict[str, Any], after: str | None) -> Page[Listed]:
-        """Return a page of groups, by name."""
         found = groups.groups(store, after=after, limit=PAGE_ROWS, counted=False)
         return Page(listed_groups(found.items), found.after)
 

@@ -1,6 +1,7 @@
 """The rows of the admin's pages: dead letters, lanes and groups, for its templates."""
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
@@ -94,13 +95,10 @@ def _row(*values: Any, tick: str = "") -> Listed:
 def shown_record(found: DeadRecord) -> list[tuple[str, Any]]:
     """Return a dead letter with its record, field by field."""
     letter, record = found.letter, found.record
-    try:
-        plain = record.data is None or isinstance(record.value, bytes)
-        value = (
-            repr(record.data) if plain else msgspec.json.format(msgspec.json.encode(record.value), indent=2).decode()
-        )
-    except Undecodable:
-        value = repr(record.data)
+    value = repr(record.data)
+    with suppress(Undecodable):
+        if record.data is not None and not isinstance(record.value, bytes):
+            value = msgspec.json.format(msgspec.json.encode(record.value), indent=2).decode()
     return [
         ("id", letter.id),
         ("group", letter.group),

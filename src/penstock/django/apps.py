@@ -69,7 +69,6 @@ def check_outbox(app_configs: Any, **kwargs: Any) -> Sequence[CheckMessage]:
 
 
 def _is_test_database() -> bool:
-    """Return whether Django's test runner has replaced the project's database."""
     connection = connections[project.alias()]
     name = str(connection.settings_dict["NAME"])
     given = connection.settings_dict.get("TEST", {}).get("NAME")

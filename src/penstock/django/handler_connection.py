@@ -160,7 +160,8 @@ def _check_same_database(tx: Any, vendor: str, alias: str) -> None:
     with _lock:
         if pair in _known:
             return
-    if _identity_here(tx, own.Database) != _identity_there(own):
+    cursor = tx.cursor(row_factory=own.Database.rows.tuple_row)  # whatever the handler's row factory
+    if cursor.execute(_IDENTITY).fetchone() != _identity_there(own):
         raise _refusal(tx, alias, "Django's is another one, or has another search_path")
     with _lock:
         _known.add(pair)
@@ -173,12 +174,6 @@ def _check_file(tx: Any, own: Any, alias: str) -> None:
     there = Path(str(own.settings_dict["NAME"]))
     if own.is_in_memory_db() or not here or not there.exists() or not there.samefile(here):
         raise _refusal(tx, alias, f"Django's is {there}, and record.tx is in {here or 'memory'}")
-
-
-def _identity_here(tx: Any, driver: Any) -> tuple[Any, ...]:
-    cursor = tx.cursor(row_factory=driver.rows.tuple_row)  # whatever the handler's row factory
-    found: tuple[Any, ...] = cursor.execute(_IDENTITY).fetchone()
-    return found
 
 
 def _identity_there(own: Any) -> tuple[Any, ...]:

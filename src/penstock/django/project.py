@@ -9,8 +9,7 @@
 | `PENSTOCK_ALLOW_DROP` | True: `migrate penstock zero` drops tables with data   | it refuses            |
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing
 from pkgutil import resolve_name
 
 from django.conf import settings
@@ -30,18 +29,12 @@ def alias() -> str:
 
 def names() -> Names:
     """Return the names of the tables. Raises InvalidName."""
-    prefix = getattr(settings, "PENSTOCK_PREFIX", DEFAULT_PREFIX)
-    return Names(prefix, getattr(settings, "PENSTOCK_SCHEMA", None))
+    return Names(getattr(settings, "PENSTOCK_PREFIX", DEFAULT_PREFIX), getattr(settings, "PENSTOCK_SCHEMA", None))
 
 
-@contextmanager
-def store() -> Iterator[Store]:
+def store() -> closing[Store]:
     """Open the store for the length of a block. Raises ImproperlyConfigured, InvalidName."""
-    found = open_store(database_url(alias()), names())
-    try:
-        yield found
-    finally:
-        found.close()
+    return closing(open_store(database_url(alias()), names()))
 
 
 def allows_drop() -> bool:

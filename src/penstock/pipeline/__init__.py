@@ -1,11 +1,10 @@
 """Pipelines on Spark: topics as a source, lakehouse tables as a sink, exactly once.
 
-Thin and picklable: Spark sends these objects to its workers. `register(spark)` registers the formats
-`penstock` and `penstock-delta` with a session of your own; `spark_session()` makes a session that has them;
-`@pipeline(source=…, sink=…)` declares a function as a pipeline, and a `BatchId` identifies the batch it gets;
-`decode(df, OrderPlaced)` gives the fields of an event class as columns; `source_metrics(query.lastProgress)`
-tells how many records wait. They are imported on first use: a Spark task imports this package, and needs none
-of them.
+Thin and picklable: Spark sends these objects to its workers. `register(spark)` registers the formats `penstock` and
+`penstock-delta` with a session of your own; `spark_session()` makes a session that has them; `@pipeline(source=…,
+sink=…)` declares a function as a pipeline, and a `BatchId` identifies the batch it gets; `decode(df, OrderPlaced)`
+gives the fields of an event class as columns; `source_metrics(query.lastProgress)` tells how many records wait. They
+are imported on first use: a Spark task imports this package, and needs none of them.
 """
 
 from importlib.util import find_spec

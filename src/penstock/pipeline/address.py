@@ -56,8 +56,7 @@ def check_reach(url: str, master: str) -> None:
     if is_kafka(url):
         return
     plain = plain_url(url)
-    kind = plain.partition(":")[0]
-    if directory_in(plain) is not None or kind in ("sqlite", "memory"):
+    if directory_in(plain) is not None or plain.partition(":")[0] in ("sqlite", "memory"):
         raise InvalidOption(
             "url",
             url,

@@ -62,16 +62,14 @@ def read_batch(checkpoint: str, number: int) -> MicroBatch:
             ranges.extend(Range.from_json(each) for each in by_topic(form).values())
         else:
             foreign = True
-    stateful = (folder / "state").is_dir()
     said = [line.encode() + _own_log(folder, place, line) for place, line in enumerate(lines)]
     content = blake2b(b"\n".join(said), digest_size=16).hexdigest()
-    return MicroBatch(query_id, number, None if foreign else tuple(ranges), stateful, content)
+    return MicroBatch(query_id, number, None if foreign else tuple(ranges), (folder / "state").is_dir(), content)
 
 
 def begun_batch(checkpoint: str) -> int | None:
     """Return the number of the batch that began and did not end, if any: Spark will run it again."""
-    folder = local_path("checkpointLocation", checkpoint)
-    begun, ended = (_last(folder / name) for name in ("offsets", "commits"))
+    begun, ended = (_last(local_path("checkpointLocation", checkpoint) / name) for name in ("offsets", "commits"))
     return begun if begun is not None and (ended is None or ended < begun) else None
 
 

@@ -84,8 +84,7 @@ def arrow_schema(columns: tuple[str, ...]) -> pa.Schema:
 
 def record_batch(fetched: pa.RecordBatch, topic: str, columns: tuple[str, ...]) -> pa.RecordBatch:
     """Return fetched rows in the requested columns; headers are decoded only on request."""
-    arrays = [_column(fetched, topic, name) for name in columns]
-    return pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(columns))
+    return pa.RecordBatch.from_arrays([_column(fetched, topic, name) for name in columns], schema=arrow_schema(columns))
 
 
 def _column(fetched: pa.RecordBatch, topic: str, name: str) -> pa.Array:
@@ -114,5 +113,4 @@ def _headers(framed: pa.Array) -> pa.Array:
     pairs: Any = pa.StructArray.from_arrays(
         [pa.array(names, pa.string()), pa.array(values, pa.binary())], fields=list(HEADER)
     )
-    lists = pa.ListArray.from_arrays(pa.array(ends, pa.int32()), pairs)
-    return lists.take(encoded.indices).cast(COLUMNS["headers"][1])
+    return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), pairs).take(encoded.indices).cast(COLUMNS["headers"][1])

@@ -51,7 +51,6 @@ class Pipeline:
     target: str | None = None  # MODULE:NAME, if a command has named it so
 
     def __call__(self, *given: Any) -> Any:
-        """Call the function."""
         return self.function(*given)
 
     def __reduce__(self) -> Any:

@@ -8,10 +8,6 @@ from penstock.errors import Error, PipelineFailed, PipelineInterrupted
 
 _OURS = re.compile(r"penstock\.errors\.(?P<name>\w+): (?P<said>.+)")
 _PYTHON = re.compile(r"^(?:\w+\.)*\w*(?:Error|Exception): .+$", re.MULTILINE)
-_NO_PENSTOCK = re.compile(r"No module named '?\"?penstock")
-_TWO_DRIVERS = re.compile(
-    r"CONCURRENT_STREAM_LOG_UPDATE|Multiple streaming queries are concurrently using|CONCURRENT_QUERY\b"
-)
 _STATE = re.compile(
     r"STATE_STORE_(?:KEY|VALUE)_SCHEMA_NOT_COMPATIBLE|STATEFUL_OPERATOR_NOT_MATCH"
     r"|sources in the checkpoint offsets and now there are"
@@ -22,6 +18,21 @@ _SHUT_DOWN = re.compile(
     rf"{_JAVA_GONE}|{_ENDED}|cleanupQueryJobs|stopped SparkContext"
     r"|SparkContext (?:was|has been) (?:shut ?down|stopped)",
     re.IGNORECASE,
+)
+_FAILS = (
+    (_SHUT_DOWN, _ENDED),
+    (
+        re.compile(r"No module named '?\"?penstock"),
+        "the Python of Spark's workers has no Penstock; install penstock-outbox[spark] there, or name one that "
+        "has it: --conf spark.pyspark.python=PATH",
+    ),
+    (
+        re.compile(
+            r"CONCURRENT_STREAM_LOG_UPDATE|Multiple streaming queries are concurrently using|CONCURRENT_QUERY\b"
+        ),
+        "another driver runs the same pipeline into the same folder and was first with this batch; "
+        "nothing is lost or doubled. Let one of them run",
+    ),
 )
 # Spark's messages about lost processes, connections or space, most specific first; none is about the data.
 _PASSES = (
@@ -51,18 +62,9 @@ def failure(said: str) -> Error:
         name, text = ours[-1]
         kind = getattr(errors, name, PipelineFailed)
         return PipelineInterrupted(text.strip()) if kind.retryable else PipelineFailed(text.strip())
-    if _SHUT_DOWN.search(said):
-        return PipelineFailed(_ENDED)
-    if _NO_PENSTOCK.search(said):
-        return PipelineFailed(
-            "the Python of Spark's workers has no Penstock; install penstock-outbox[spark] there, or name one that "
-            "has it: --conf spark.pyspark.python=PATH"
-        )
-    if _TWO_DRIVERS.search(said):
-        return PipelineFailed(
-            "another driver runs the same pipeline into the same folder and was first with this batch; "
-            "nothing is lost or doubled. Let one of them run"
-        )
+    for pattern, what in _FAILS:
+        if pattern.search(said):
+            return PipelineFailed(what)
     if _STATE.search(said):
         return PipelineFailed(
             "the query is another than the one whose state the checkpoint keeps, and nothing was written: "

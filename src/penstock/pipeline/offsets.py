@@ -1,9 +1,8 @@
 """Positions in a topic: ends, the range of a batch, its division into tasks, and sets of positions.
 
-Values only, no I/O. An offset in Spark's checkpoint is the range of the batch that ends there: starts as well
-as ends. So a batch that runs again after a crash has the same range, even the first one, whose start Spark
-does not store; and a sink needs only the checkpoint to know the range of a batch. Of several topics it is
-`{"topics": [range, …]}`.
+Values only, no I/O. An offset in Spark's checkpoint is the range of the batch that ends there: starts as well as ends.
+So a batch that runs again after a crash has the same range, even the first one, whose start Spark does not store; and a
+sink needs only the checkpoint to know the range of a batch. Of several topics it is `{"topics": [range, …]}`.
 """
 
 import heapq
@@ -34,21 +33,18 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """A batch's range in a topic: for each partition from `starts` to before `ends`.
-
-    `pending`: the ends of a batch that another query has begun to write into several tables. It comes next,
-    unchanged, because some of the tables hold it already. `incarnation`: that of the log, if it is known.
-    `marks`: for each partition the mark of the last record before its end, to recognise that record.
-    """
+    """A batch's range in a topic: for each partition from `starts` to before `ends`."""
 
     log_id: str
     topic: str
     topic_id: int
     starts: Ends
     ends: Ends
+    # The ends of a batch that another query has begun to write into several tables. It comes next, unchanged, because
+    # some of the tables hold it already.
     pending: Ends | None = None
-    incarnation: int | None = None
-    marks: Mapping[int, int] = field(default_factory=dict)
+    incarnation: int | None = None  # that of the log, if it is known
+    marks: Mapping[int, int] = field(default_factory=dict)  # of the last record before each end, to recognise it
 
     def pieces(self) -> list[Piece]:
         """Return the pieces to read, by partition."""
@@ -119,8 +115,7 @@ def before_barriers(starts: Ends, ends: Ends, growths: Sequence[Growth]) -> Ends
     """
 
     def is_read(place: Position) -> bool:
-        wanted = min(place.offset, ends.get(place.partition, place.offset))
-        return starts.get(place.partition, 0) >= wanted
+        return starts.get(place.partition, 0) >= min(place.offset, ends.get(place.partition, place.offset))
 
     return {
         partition: end if all(map(is_read, former_places(growths, partition))) else starts.get(partition, 0)
@@ -159,8 +154,7 @@ def split(pieces: Iterable[Piece], tasks: int, *, cut: bool) -> list[list[Piece]
         load, number, given = loads[0]
         given.append(piece)
         heapq.heapreplace(loads, (load + piece.end - piece.start, number, given))
-    by_number = sorted(loads, key=lambda task: task[1])
-    return [sorted(given) for _, _, given in by_number if given]
+    return [sorted(given) for _, _, given in sorted(loads, key=lambda task: task[1]) if given]
 
 
 def before_starts(pieces: Iterable[Piece], starts: Mapping[int, int]) -> list[Piece]:
@@ -204,8 +198,7 @@ _KEYS = {"log", "topic", "topic_id", "starts", "ends"}
 
 def by_topic(form: Mapping[str, Any]) -> dict[str, Form]:
     """Return the ranges in an offset, by topic; also for the form of a single topic."""
-    forms = form[_TOPICS] if _TOPICS in form else [dict(form)]
-    return {each["topic"]: each for each in forms}
+    return {each["topic"]: each for each in (form[_TOPICS] if _TOPICS in form else [dict(form)])}
 
 
 def of_topics(forms: list[Form]) -> Form:
@@ -277,10 +270,9 @@ class Places:
 
     def runs(self) -> Iterator[Piece]:
         """Return the positions in order, as runs without gaps."""
-        blocks = sorted(self._blocks.items(), key=lambda each: each[0])
         return merged(
             Piece(partition, start, end)
-            for (partition, number), block in blocks
+            for (partition, number), block in sorted(self._blocks.items(), key=lambda each: each[0])
             for start, end in _runs(np.flatnonzero(np.unpackbits(block)) + number * _BLOCK)
         )
 
@@ -297,6 +289,5 @@ def numbers_in(rows: Any) -> list[Numbers]:
 
 
 def _runs(offsets: Numbers) -> Iterator[tuple[int, int]]:
-    breaks = np.flatnonzero(np.diff(offsets) != 1) + 1
-    for group in np.split(offsets, breaks):
+    for group in np.split(offsets, np.flatnonzero(np.diff(offsets) != 1) + 1):
         yield int(group[0]), int(group[-1]) + 1

@@ -122,8 +122,7 @@ def begin(spark: SparkSession, job: Job, declared: Pipeline | None = None) -> "R
             rows, options = lake_rows(events(spark, job), job.mode, job.to)
         return _into_tables(rows, job, options)
     if declared.each_record:
-        places = events(spark, job, PLACE)
-        return _start(places.writeStream.foreachBatch(_handed_out(declared, job)), job)
+        return _start(events(spark, job, PLACE).writeStream.foreachBatch(_handed_out(declared, job)), job)
     if declared.each_batch:
         return _start(events(spark, job).writeStream.foreachBatch(_identified(declared, job)), job)
     source = events(spark, job)
@@ -144,7 +143,6 @@ def begin(spark: SparkSession, job: Job, declared: Pipeline | None = None) -> "R
 
 
 def _handed_out(declared: Pipeline, job: Job) -> Callable[[DataFrame, int], None]:
-    """Return the callback for every batch that gives the function its records, one by one."""
     again = begun_batch(str(job.checkpoint))
     kafka = read_options(source_options(job)).kafka  # the driver's: a worker may be elsewhere
     topic = TopicRecords(job.url, job.names, job.topic, kafka, job.fail_on_loss)
@@ -156,8 +154,6 @@ def _handed_out(declared: Pipeline, job: Job) -> Callable[[DataFrame, int], None
 
 
 def _identified(declared: Pipeline, job: Job) -> Callable[[DataFrame, int], None]:
-    """Return the callback for every batch that gives the function the batch and its `BatchId`."""
-
     def write(batch: DataFrame, number: int) -> None:
         read = read_batch(str(job.checkpoint), number)
         declared.function(batch, BatchId(f"spark/{read.query_id}", number, read.content))

@@ -1,12 +1,11 @@
 """A pipeline as a named reader of the log: retention keeps the records that it has not read yet.
 
-Its position in the log moves after a batch is in the tables, never before. It does not expire: a pipeline
-that no longer runs holds retention back until an operator deletes it (`penstock groups delete`), and
-`penstock doctor` names it. If the position cannot be written, as with a read-only role, the pipeline runs
-without it.
+Its position in the log moves after a batch is in the tables, never before. It does not expire: a pipeline that no
+longer runs holds retention back until an operator deletes it (`penstock groups delete`), and `penstock doctor` names
+it. If the position cannot be written, as with a read-only role, the pipeline runs without it.
 
-Rows stay in Spark, and the driver sees none of them. So while spans are recorded, it reads the first records
-of a batch from the log, where their headers are, to add the batch to their traces.
+Rows stay in Spark, and the driver sees none of them. So while spans are recorded, it reads the first records of a batch
+from the log, where their headers are, to add the batch to their traces.
 """
 
 import logging
@@ -84,8 +83,7 @@ class PipelineReader:
     def tell(self, batch: Progress) -> None:
         """Record in traces that a batch is in the tables, if spans are recorded; report records it lacks.
 
-        The reading tasks report losses in Spark's log file only; here the report reaches the user who allowed
-        them.
+        The reading tasks report losses in Spark's log file only; here the report reaches the user who allowed them.
         """
         job = self._job
         if tracing.is_on() and batch.pieces and not is_kafka(job.url):
@@ -97,7 +95,6 @@ class PipelineReader:
             self._tell_loss(before_starts(batch.pieces, view.heads().starts()))
 
     def _add_span(self, batch: Progress) -> None:
-        """Add a span to the traces of records that a batch has brought into the tables."""
         given: dict[str, str | int] = {
             "topic": self._job.topic,
             "reader": self.name,
@@ -174,7 +171,6 @@ class PipelineReader:
 
 
 def _starting(job: Job) -> ReadingPlace:
-    """Return where a new pipeline begins. Raises InvalidOption."""
     word = job.starting.strip()
     if word not in (EARLIEST, LATEST):
         read_offsets(_FROM, word, [job.topic])

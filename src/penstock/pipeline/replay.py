@@ -125,8 +125,7 @@ def rebuild_tables(spark: SparkSession, job: Job, tell: Callable[[str], None]) -
     ends = written_offsets(job.topic, batch.ends)
     source = source_options(job) | {"startingOffsets": "earliest", "endingOffsets": ends}
     with asking():
-        frame = spark.read.format("penstock").options(**source).load()
-        rows, how = lake_rows(frame, job.mode, job.to)
+        rows, how = lake_rows(spark.read.format("penstock").options(**source).load(), job.mode, job.to)
         writer = rows.write.format(job.sink).mode("append").options(**how, **job.sink_options())
         writer = writer.option("onlyTables", "/".join(names))
         writer = writer.option("batchRange", msgspec.json.encode(batch.to_json()).decode())
@@ -150,7 +149,6 @@ def _missing(job: Job, names: Iterable[str]) -> Iterator[str]:
 
 
 def _range(job: Job) -> Range:
-    """Return the range that the existing tables hold, from the start of the topic."""
     with closing(open_view(job.url, job.names, job.topic)) as view:
         found = continued(job.to, view, view.heads())
     assert found is not None, "a reset of all tables removes the checkpoint, too"

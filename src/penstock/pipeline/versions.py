@@ -7,10 +7,9 @@ Differences are detected by feature and not by version number.
 | 4.1   | stream writers that take Arrow                                                 |
 | 4.2   | `latestOffset(start, limit)`, `reportLatestOffset`, `trigger(availableNow=…)`   |
 
-Workers are reused from task to task, and Spark's daemon collects garbage after every task. The modules that a
-worker has imported by then are some hundred thousand permanent objects, and scanning them is most of the cost
-of a task in a small batch. So they are frozen once: the collector skips them, and still finds the garbage of
-tasks.
+Workers are reused from task to task, and Spark's daemon collects garbage after every task. The modules that a worker
+has imported by then are some hundred thousand permanent objects, and scanning them is most of the cost of a task in a
+small batch. So they are frozen once: the collector skips them, and still finds the garbage of tasks.
 """
 
 import gc

@@ -156,7 +156,6 @@ class _PartWriter:
 
 
 def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Yield a batch in pieces small enough for one transaction."""
     if not batch.num_rows:
         return
     size = max(1, min(_TOGETHER, batch.num_rows * _TOGETHER_BYTES // max(1, batch.nbytes)))
@@ -255,7 +254,6 @@ class _BackWriter:
             return HeldPart(_PartWriter(self._target, store, write).write(batches))
 
     def _release(self, messages: Sequence[Any], write: PartedWrite | None) -> None:
-        """Move the held rows into the log, unless this write is already there."""
         with closing(self._target.open()) as store:
             PartedWrites(store.database).release(write, _parts(messages))
 

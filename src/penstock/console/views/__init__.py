@@ -22,22 +22,23 @@ class ConsolePage:
     live_seconds: int = 0
 
 
-def _listing(template: str, operation: str, *filters: str) -> Callable[[PageVisit], PageView]:
-    """Return the view of a page of a listing, narrowed by some values of the query."""
-
+def _listing(says: str, template: str, operation: str, *filters: str) -> Callable[[PageVisit], PageView]:
     def view(visit: PageVisit) -> PageView:
         narrowed = {name: visit.text(name) for name in filters}
         listing = visit.ask(operation, after=visit.place(), limit=records.PER_PAGE, **narrowed)
         return PageView(template, {"listing": listing})
 
+    view.__doc__ = says  # the reference page of the console shows it
     return view
 
 
-_TOPICS = _listing("topics.html", "list_topics")
-_LANES = _listing("lanes.html", "list_lanes", "group", "topic", "key", "held")
-_SCHEDULED = _listing("scheduled.html", "list_scheduled", "topic", "key")
-_PERIODIC = _listing("periodic.html", "list_schedules")
-_AUDIT = _listing("audit.html", "list_audit", "action", "actor")
+_TOPICS = _listing("List the topics.", "topics.html", "list_topics")
+_LANES = _listing("List the waiting keys.", "lanes.html", "list_lanes", "group", "topic", "key", "held")
+_SCHEDULED = _listing(
+    "List the scheduled events, the next one first.", "scheduled.html", "list_scheduled", "topic", "key"
+)
+_PERIODIC = _listing("List the schedules.", "periodic.html", "list_schedules")
+_AUDIT = _listing("List the audit entries, newest first.", "audit.html", "list_audit", "action", "actor")
 PAGES = (
     ConsolePage("", "Overview", overview.overview, "o", live_seconds=2),
     ConsolePage("partitions", "Partitions", groups.partitions, "p", live_seconds=2),

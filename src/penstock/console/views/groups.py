@@ -89,7 +89,6 @@ def partitions(visit: PageVisit) -> PageView:
 
 
 def _owners(now: StoreOverview, cells: list[GroupPartition]) -> list[Owner]:
-    """Return the owners ordered by id, so that an owner keeps its colour while it lives."""
     ids = sorted({each.id for each in now.members} | {each.owner for each in cells if each.owner is not None})
     owners = list[Owner]()
     for id in ids:

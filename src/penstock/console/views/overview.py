@@ -54,8 +54,7 @@ def looked(visit: PageVisit, *, fresh: bool = False) -> StoreOverview:
     """Return the overview, at most a moment old; access is checked on every call."""
     call = visit.ask.call("overview")
     call.allow(AccessRight.DESCRIBE, CLUSTER)  # another visitor, who may see more topics, may have taken the kept one
-    kept = visit.history.now(lambda: overview_of(call.store, clock=call.door.clock), fresh=fresh)
-    return of_topics_seen(call, kept)
+    return of_topics_seen(call, visit.history.now(lambda: overview_of(call.store, clock=call.door.clock), fresh=fresh))
 
 
 def _tiles(visit: PageVisit, now: StoreOverview) -> Iterator[Tile]:

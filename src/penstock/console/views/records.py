@@ -46,7 +46,6 @@ def record(visit: PageVisit) -> PageView:
 
 
 def _value_shown(visit: PageVisit, found: RecordShown) -> dict[str, Any]:
-    """Return a record's value for a page, in the form that the visitor wants or in the most readable one."""
     data = value_of(found)
     forms, wanted = forms_of(data), visit.text("as")
     form = wanted if wanted in forms else next(iter(forms))
@@ -93,7 +92,6 @@ def _named(visit: PageVisit, name: str) -> str:
 
 
 def _moment(text: str | None) -> str | None:
-    """Return a time field's text, which has no zone, as a moment in UTC."""
     return f"{text}Z" if text and "Z" not in text and "+" not in text else text
 
 

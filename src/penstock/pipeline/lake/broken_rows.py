@@ -62,7 +62,6 @@ def with_broken(
 
 
 def _name(root: Location, folder: str) -> str:
-    """Return the name by which rows refer to their table. Raises TableAsksMore."""
     name = folder if folder == f"~{REJECTED}" else type_of(folder)
     if name is None:
         raise TableAsksMore(str(root / folder), "constraints, and a name too long to tell its rows by")
@@ -70,7 +69,6 @@ def _name(root: Location, folder: str) -> str:
 
 
 def _foreign(frame: DataFrame, path: Location, known: Mapping[str, Column]) -> dict[str, Column]:
-    """Return the columns that others have added, which are NULL in our rows."""
     table = table_at(path)
     ours = {name.lower() for name in (*frame.columns, *known, *table.partition_columns())}
     return {

@@ -40,27 +40,20 @@ _TRIES = 20
 
 @dataclass(frozen=True)
 class TablePart:
-    """A batch's part for one table: files with these columns, which tasks have written.
-
-    `partition_by`: columns in the table's log and not in files. `rules`: those that rows were checked against, if any.
-    """
+    """A batch's part for one table: files with these columns, which tasks have written."""
 
     path: Location
     schema: pa.Schema
     files: tuple[DataFile, ...]
-    partition_by: tuple[str, ...] = ()
-    rules: TableRules | None = None
+    partition_by: tuple[str, ...] = ()  # columns in the table's log and not in files
+    rules: TableRules | None = None  # those that rows were checked against, if any
 
 
 class AppendFiles:
-    """How a table takes its part of a batch: it adds every row, and the columns stay as they are.
+    """How a table takes its part of a batch: it adds every row, and the columns stay as they are."""
 
-    `rewrites`: whether files of the table are rewritten. `whole`: whether a batch replaces all rows of the table, so
-    that one without rows empties it.
-    """
-
-    rewrites: bool = False
-    whole: bool = False
+    rewrites: bool = False  # whether files of the table are rewritten
+    whole: bool = False  # whether a batch replaces all rows of the table, so that one without rows empties it
 
     def opened(self, part: TablePart) -> Table:
         """Return the current table, created or extended by new columns where necessary. Raises TableDiffers."""
@@ -150,13 +143,11 @@ class Evolve(AppendFiles):
     """Adds every row, after adding the columns that the table lacks."""
 
     def opened(self, part: TablePart) -> Table:
-        """Return the table, with at least the columns of the part. Raises TableDiffers."""
         _evolve(opened(part.path, part.schema, partition_by=part.partition_by), part)
         return table_at(part.path)
 
 
 def _evolve(table: Table, part: TablePart) -> None:
-    """Add the columns that a table lacks. Raises TableDiffers."""
     found, wanted = types_of(table.schema_form()), types_of(table.form_of(part.schema))
     changed = [name for name, kind in wanted.items() if name in found and not _grows(found[name], kind)]
     changed += _cased(found, wanted)
@@ -193,7 +184,6 @@ def _is_new(found: Any, wanted: Any) -> bool:
 
 
 def _fields(form: Any) -> dict[str, Any] | None:
-    """Return the fields of a struct; None for another type."""
     if isinstance(form, Mapping) and form.get("type") == "struct":
         return {field["name"]: field["type"] for field in form["fields"]}
     return None

@@ -84,16 +84,14 @@ class TableFile(NamedTuple):
 
 
 class Table(ABC):
-    """One table at the moment of the first access. `parts_in_files`: its files contain the partition columns, too.
+    """One table at the moment of the first access."""
 
-    `settles_late`: a commit reported as failed may still take effect; its files are left to `vacuum` then.
-    """
-
-    parts_in_files = False
-    settles_late = False
+    parts_in_files = False  # whether its files contain the partition columns, too
 
     def __init__(self, path: Location) -> None:
         self.folder, self.path, self._storage = path, str(path), storage_of(path)
+        # Whether a commit reported as failed may still take effect; its files are left to `vacuum` then.
+        self.settles_late = self._storage.settles_late
 
     @classmethod
     @abstractmethod
@@ -110,7 +108,7 @@ class Table(ABC):
 
     @abstractmethod
     def version_of(self, application: str) -> int | None:
-        """Return the version that an application has reached."""
+        """Return the version that an application has reached. Raises EndsLost."""
 
     @abstractmethod
     def files(self) -> list[TableFile]:
@@ -146,7 +144,7 @@ class Table(ABC):
 
     @abstractmethod
     def batches(self, names: Sequence[str], rows_together: int = SCAN_ROWS) -> Iterator[pa.RecordBatch]:
-        """Yield some columns, in batches bounded in rows and roughly in bytes. Raises TableDamaged."""
+        """Yield some columns, in batches bounded in rows and roughly in bytes. Raises TableDamaged, StorageAway."""
 
     @abstractmethod
     def compact(self, file_bytes: int) -> tuple[int, int]:
@@ -176,8 +174,12 @@ class Table(ABC):
 
     def replace(self, added: Sequence[DataFile], removed: Sequence[str], identity: BatchIdentity | None = None) -> None:
         """Add files and remove others, with the identity of a batch, if any. Raises CommitFailedError."""
-        transactions = [] if identity is None else identity.transactions(self)
-        self.commit(added, removed, transactions, notes_of(identity, added))
+        transactions, notes = Transactions(), {ROWS: str(sum(each.rows for each in added)), FILES: str(len(added))}
+        if identity is not None:
+            transactions = identity.transactions(self)
+            notes[SOURCES] = msgspec.json.encode(identity.sources()).decode()
+            notes |= {OF_LAKE: "true"} if identity.of_lake else {}
+        self.commit(added, removed, transactions, notes)
 
     def declare(
         self, source: Source, ends: Ends, marks: Mapping[int, int], added: Sequence[DataFile] = (), removed: Titles = ()
@@ -250,15 +252,6 @@ def until_committed(work: Callable[[], T], tries: int = 20) -> T:
         with suppress(CommitFailedError):
             return work()
     return work()
-
-
-def notes_of(identity: BatchIdentity | None, added: Sequence[DataFile]) -> dict[str, str]:
-    """Return the notes that a commit carries beside its rows."""
-    notes = {ROWS: str(sum(each.rows for each in added)), FILES: str(len(added))}
-    if identity is None:
-        return notes
-    notes |= {SOURCES: msgspec.json.encode(identity.sources()).decode()}
-    return notes | {OF_LAKE: "true"} if identity.of_lake else notes
 
 
 def pasts_of(table: Table, topic: str) -> list[Past]:

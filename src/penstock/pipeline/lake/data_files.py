@@ -59,8 +59,7 @@ def _plain(kind: pa.DataType, nullable: bool) -> pa.DataType:
     if types.is_dictionary(kind):
         return _plain(kind.value_type, nullable)
     if types.is_map(kind):
-        item = plain_field(kind.item_field, nullable=nullable)
-        return pa.map_(plain_field(kind.key_field), item, kind.keys_sorted)
+        return pa.map_(plain_field(kind.key_field), plain_field(kind.item_field, nullable=nullable), kind.keys_sorted)
     if any(is_kind(kind) for is_kind in _LISTS):
         return pa.list_(plain_field(kind.value_field, nullable=nullable))
     if types.is_struct(kind):
@@ -161,14 +160,11 @@ Goes = Callable[[pa.RecordBatch], pa.Array]  # from rows to a mask of those to r
 
 @dataclass
 class Rewritten:
-    """The files to add to a table, and those to remove; `rows`: how many rows are removed with them.
-
-    Filled within `with`, which leaves no new files behind after a failure.
-    """
+    """The files to add to a table, and those to remove; `with` leaves no new files behind after a failure."""
 
     added: list[DataFile] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
-    rows: int = 0
+    rows: int = 0  # how many rows are removed with them
 
     def __enter__(self) -> Self:
         return self

@@ -44,7 +44,6 @@ def left_out(table: Location, files: Sequence[DataFile], identity: BatchIdentity
 
 
 def _of_batch(batch: Range, noted: Sequence[ErasedPlaces]) -> Places:
-    """Return the noted positions that are in a batch."""
     found = Places()
     mine = [each for each in noted if (each.log_id, each.topic_id) == (batch.log_id, batch.topic_id)]
     for each in mine:

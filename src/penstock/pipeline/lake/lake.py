@@ -157,7 +157,6 @@ def _begun(batch: Range, source: Source, tables: Sequence[Table]) -> tuple[Ends,
 
 
 def _ahead(marked: Past, table: Table) -> Past | None:
-    """Return a table's knowledge of a topic beyond the mark, if it has any."""
     for past in pasts_of(table, marked.topic):
         if (past.log_id, past.topic_id) == (marked.log_id, marked.topic_id):
             beyond = {p: end for p, end in past.ends.items() if end > marked.ends.get(p, 0)}

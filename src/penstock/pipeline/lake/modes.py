@@ -45,15 +45,12 @@ APPEND, UPSERT, COMPLETE = "append", "upsert", "complete"
 
 @dataclass(frozen=True)
 class Mode:
-    """`types`: those whose fields are columns. `key`: the columns that identify rows, for an upsert.
-
-    `counts`: the numbers of partitions that the topic has had.
-    """
+    """How rows get into a table."""
 
     name: str = APPEND
-    types: EventTypes | None = None
-    key: tuple[str, ...] = ()
-    counts: tuple[int, ...] = ()
+    types: EventTypes | None = None  # those whose fields are columns
+    key: tuple[str, ...] = ()  # the columns that identify rows, for an upsert
+    counts: tuple[int, ...] = ()  # the numbers of partitions that the topic has had
 
     @property
     def upserts(self) -> bool:
@@ -82,17 +79,15 @@ def lake_rows(events: DataFrame, mode: Mode, root: Location) -> tuple[DataFrame,
     rules = {"rules": encoded(held.planned)}
     if mode.name == APPEND and typed is None:
         rows = with_broken(events, held, raw_name()) if held.planned else events
-        by_type = {"tableBy": "type", "tableOtherwise": "topic"}  # Kafka's own tools set no type
-        return rows, rules | by_type
+        return rows, rules | {"tableBy": "type", "tableOtherwise": "topic"}  # Kafka's own tools set no type
     if typed:
         rows, layout = typed.rows(events, held, NO_KEY if mode.upserts else None)
     else:
         reason = F.when(F.col("key").isNull(), NO_KEY)
         table = F.when(raw_name() == REJECTED, f"~{REJECTED}").otherwise(raw_name())
         table = F.when(reason.isNotNull(), REJECTED).otherwise(table)
-        deleted = {DELETED: F.col("value").isNull()}
         rows = events.withColumns({TABLE: table, REASON: reason})
-        rows, layout = with_broken(rows, held, F.col(TABLE), others=deleted), Layout({})
+        rows, layout = with_broken(rows, held, F.col(TABLE), others={DELETED: F.col("value").isNull()}), Layout({})
     options = rules | {"layout": msgspec.json.encode(layout).decode()}
     if not mode.upserts:
         return rows, options

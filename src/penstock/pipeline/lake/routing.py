@@ -49,8 +49,7 @@ class Partitioning:
         """Refuse a column without times. Raises InvalidOption."""
         if self.column is not None and self.column not in times:
             said, those = f"{self.unit}({self.column})", ", ".join(times) or "here is none"
-            wanted = f"year, month, day or hour of a column of timestamps: {those}"
-            raise InvalidOption("--partition-by", said, wanted)
+            raise InvalidOption("--partition-by", said, f"year, month, day or hour of a column of timestamps: {those}")
 
     def made(self, names: Collection[str]) -> str | None:
         """Return the partition column for a table with these columns, if it gets one."""
@@ -81,8 +80,7 @@ class Partitioning:
         milliseconds = all_known_ms(seconds.cast(_MILLISECONDS, safe=False).cast(pa.int64()))
         values = pc.strftime(milliseconds.cast(_MILLISECONDS), format=_FORMATS[self.unit])
         for value in pc.unique(values).to_pylist():
-            mine = pc.is_null(values) if value is None else pc.equal(values, value)
-            yield ((names[0], value),), rows.filter(mine)
+            yield ((names[0], value),), rows.filter(pc.is_null(values) if value is None else pc.equal(values, value))
 
     def _added(self, schema: pa.Schema) -> list[pa.Field]:
         made = self.made(schema.names)
@@ -117,32 +115,27 @@ class Routing(Protocol):
 
 
 @dataclass(frozen=True)
-class OneTable:
+class OneTable(Routing):
     """All rows go into the folder itself, as they are."""
 
     schema: pa.Schema
     several = False
 
     def parts(self, batch: pa.RecordBatch) -> Iterator[TableRows]:
-        """Yield the batch."""
         yield TableRows(ITSELF, batch.cast(self.schema))
 
     def schema_of(self, table: str) -> pa.Schema:
-        """Return the columns of the query."""
         return self.schema
 
 
 @dataclass(frozen=True)
-class ByColumn:
-    """One table for each value of a column, with all columns. `only`: rows of other tables are left out.
-
-    `otherwise`: the column that names the table of a row without a value in `column`.
-    """
+class ByColumn(Routing):
+    """One table for each value of a column, with all columns."""
 
     schema: pa.Schema
     column: str
-    only: tuple[str, ...] = ()
-    otherwise: str | None = None
+    only: tuple[str, ...] = ()  # rows of other tables are left out
+    otherwise: str | None = None  # the column that names the table of a row without a value in `column`
     several = True
 
     def parts(self, batch: pa.RecordBatch) -> Iterator[TableRows]:
@@ -158,11 +151,9 @@ class ByColumn:
                 raise InvalidOption("tableBy", self.column, "a column of strings that are not empty")
             table = folder_of(value)
             if not self.only or table in self.only:
-                whole = len(values) == 1
-                yield TableRows(table, rows if whole else rows.filter(pc.equal(column, value)))
+                yield TableRows(table, rows if len(values) == 1 else rows.filter(pc.equal(column, value)))
 
     def schema_of(self, table: str) -> pa.Schema:
-        """Return the columns of the query."""
         return self.schema
 
 
@@ -202,7 +193,7 @@ class Layout(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True)
-class ByType:
+class ByType(Routing):
     """One table for each type, with its own columns. `only`: rows of other tables are left out."""
 
     schema: pa.Schema
@@ -222,7 +213,6 @@ class ByType:
                 yield TableRows(table, self._columns(table, rows.filter(pc.equal(names, name))))
 
     def schema_of(self, table: str) -> pa.Schema:
-        """Return the columns of a table."""
         if table in self.layout.tables:
             columns = self.layout.tables[table].items()
             typed = [pa.field(name, self.schema.field(shared).type) for name, shared in columns]
@@ -244,15 +234,14 @@ class ByType:
     @cached_property
     def _envelope(self) -> list[pa.Field]:
         shared = {name for columns in self.layout.tables.values() for name in columns.values()}
-        ours = {TABLE, REASON, TOMBSTONE, *shared}
-        return [field for field in self.schema if field.name not in ours]
+        return [field for field in self.schema if field.name not in {TABLE, REASON, TOMBSTONE, *shared}]
 
     def _without(self, name: str) -> list[pa.Field]:
         return [field for field in self._envelope if field.name != name]
 
 
 @dataclass(frozen=True)
-class Ruled:
+class Ruled(Routing):
     """A routing of rows with a column for the rule they break. `only`: rows of other tables are left out."""
 
     inner: Routing
@@ -260,7 +249,6 @@ class Ruled:
 
     @property
     def several(self) -> bool:
-        """Whether there are several tables in folders, a lake."""
         return self.inner.several
 
     def parts(self, batch: pa.RecordBatch) -> Iterator[TableRows]:

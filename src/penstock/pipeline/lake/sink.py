@@ -90,7 +90,6 @@ class IcebergSink(DeltaSink):
 
     @classmethod
     def name(cls) -> str:
-        """Return the name of the format."""
         return "penstock-iceberg"
 
 
@@ -158,7 +157,6 @@ class Target:
             storage_of(made).remove(made)
 
     def _swapped(self, part: TablePart) -> TablePart:
-        """Set the old table aside, and copy the files of the new one into its folder."""
         if is_table(part.path):
             set_aside(self.root, part.path.name, aside_for(self.root, part.path.name))
         for each in part.files:
@@ -176,7 +174,17 @@ class Target:
         return TablePart(self.root / table, schema, tuple(files), columns, rules)
 
 
-class DeltaBatchWriter(DataSourceArrowWriter):
+class _TargetWriter:
+    _target: Target
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        return self._target.write(iterator)
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int = 0) -> None:  # noqa: N803 - Spark's name
+        discard(files_of(messages))
+
+
+class DeltaBatchWriter(_TargetWriter, DataSourceArrowWriter):
     """The writer of a batch query into a table."""
 
     def __init__(self, target: Target, options: Mapping[str, str]) -> None:
@@ -189,22 +197,13 @@ class DeltaBatchWriter(DataSourceArrowWriter):
             batch = Range.from_json(msgspec.json.decode(ranged)) if ranged else None
             self._identity = by_application(*named) if batch is None else ByOffsets((batch,))
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Write one task's rows."""
-        return self._target.write(iterator)
-
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Commit the rows to the table, unless this write is already there."""
         checkpoint, number = self._batch
-        identity = self._identity or identity_of(read_batch(checkpoint or "", int(number or 0)))
-        self._target.commit(messages, identity)
-
-    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Remove the written files."""
-        discard(files_of(messages))
+        self._target.commit(messages, self._identity or identity_of(read_batch(checkpoint or "", int(number or 0))))
 
 
-class DeltaStreamWriter(StreamArrowWriter):  # type: ignore[misc]  # which class it is depends on Spark's version
+class DeltaStreamWriter(_TargetWriter, StreamArrowWriter):  # type: ignore[misc]  # which class it is depends on Spark's version
     """The writer of a streaming query into a table, or a lake of tables."""
 
     def __init__(self, target: Target, options: Mapping[str, str]) -> None:
@@ -213,19 +212,11 @@ class DeltaStreamWriter(StreamArrowWriter):  # type: ignore[misc]  # which class
         if not self._checkpoint:
             raise InvalidOption("checkpointLocation", "", "given to the writer: .option('checkpointLocation', …)")
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Write one task's rows."""
-        return self._target.write(iterator)
-
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         """Commit a micro-batch, unless it is already there."""
         check_checkpoint(self._target.root, local_path("checkpointLocation", self._checkpoint))
         check_tables(self._target.root)
         self._target.commit(messages, identity_of(read_batch(self._checkpoint, batchId)))
-
-    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
-        """Remove the written files."""
-        discard(files_of(messages))
 
 
 def files_of(messages: Sequence[Any]) -> list[DataFile]:

@@ -41,8 +41,7 @@ def forget_deleted(path: Location, *, older_than_hours: int = 168, dry_run: bool
     table = table_at(path)
     if not table.has_columns((DELETED, BUCKET, "timestamp")):
         return 0
-    before_ms = SYSTEM.now_ms() - older_than_hours * _HOUR_MS
-    before = pa.scalar(before_ms * 1000, pa.timestamp("us", "UTC"))
+    before = pa.scalar((SYSTEM.now_ms() - older_than_hours * _HOUR_MS) * 1000, pa.timestamp("us", "UTC"))
 
     def goes(rows: pa.RecordBatch) -> pa.Array:
         return pc.and_(rows.column(DELETED), pc.less(rows.column("timestamp"), before))

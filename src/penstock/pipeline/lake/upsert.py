@@ -41,21 +41,17 @@ HELD_BYTES = 64 << 20
 
 @dataclass(frozen=True)
 class Order:
-    """The order of rows of one key. `placed`: by position; else by batch, and within it by row.
-
-    `counts`: the numbers of partitions that the topic has had, oldest first.
-    """
+    """The order of rows of one key."""
 
     key: tuple[str, ...]
-    placed: bool
-    counts: tuple[int, ...] = ()
+    placed: bool  # by position; else by batch, and within it by row
+    counts: tuple[int, ...] = ()  # the numbers of partitions that the topic has had, oldest first
 
     def last(self, rows: pa.Table) -> pa.Table:
         """Return the last row of each key. Raises KeyInTwoPartitions."""
         if not rows.num_rows:
             return rows
-        codes = key_of(rows, self.key).dictionary_encode().combine_chunks()
-        numbers = codes.indices.to_numpy(zero_copy_only=False)
+        numbers = key_of(rows, self.key).dictionary_encode().combine_chunks().indices.to_numpy(zero_copy_only=False)
         order = np.lexsort((*reversed(self._places(rows)), numbers))
         numbers = numbers[order]
         is_last = np.append(numbers[1:] != numbers[:-1], True)
@@ -71,8 +67,7 @@ class Order:
         (old_partition, old_offset), (partitions, offsets) = self._places(old), self._places(new)
         new_partition, new_offset = partitions[where], offsets[where]
         self._check(old, old_partition, new_partition)
-        same = old_partition == new_partition
-        return np.where(same, old_offset >= new_offset, old_partition > new_partition)
+        return np.where(old_partition == new_partition, old_offset >= new_offset, old_partition > new_partition)
 
     def _places(self, rows: pa.Table) -> list[Numbers]:
         return numbers_in(rows) if self.placed else [np.arange(rows.num_rows)]
@@ -122,8 +117,7 @@ class KeyBuckets:
         numbers = rows.column(BUCKET).to_numpy(zero_copy_only=False)
         order = np.argsort(numbers, kind="stable")
         rows, numbers = rows.take(pa.array(order)), numbers[order]
-        edges = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]
-        for start, end in pairwise(edges):
+        for start, end in pairwise([0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]):
             if end > start:
                 self._held.setdefault(int(numbers[start]), []).append(rows.slice(start, end - start))
         self._bytes += rows.nbytes
@@ -179,7 +173,6 @@ class Upsert(Evolve):
     rewrites = True
 
     def opened(self, part: TablePart) -> Table:
-        """Return the table, created if missing, with the columns of the part. Raises TableDiffers."""
         if not _is_rejected(part):
             made = {_BUCKETS: str(BUCKETS), KEY_PROPERTY: "/".join(self.key)}
             _check_made_so(opened(part.path, part.schema, made, [BUCKET]), self.key)
@@ -205,8 +198,7 @@ class Upsert(Evolve):
         if not set(PLACE) <= set(part.schema.names):
             raise InvalidOption("mode", "upsert", "used on rows that keep their columns partition and offset")
         now = max((len(each.ends) for each in identity.ranges), default=0)
-        counts = self.counts if now in self.counts else (*self.counts, now)
-        return Order(self.key, placed=True, counts=counts)
+        return Order(self.key, placed=True, counts=self.counts if now in self.counts else (*self.counts, now))
 
 
 class _Merge:
@@ -221,7 +213,6 @@ class _Merge:
         self.done = Rewritten()
 
     def run(self, rows: KeyBuckets) -> None:
-        """Rewrite the buckets that change."""
         for number in rows.numbers():
             standing = self._standing.pop(str(number), [])
             self.done.removed += standing
@@ -277,7 +268,6 @@ def _is_rejected(part: TablePart) -> bool:
 
 
 def _check_made_so(table: Table, key: Sequence[str]) -> None:
-    """Refuse a table that was not made for upserts by this key. Raises InvalidOption."""
     configuration = table.configuration()
     made = configuration.get(KEY_PROPERTY), configuration.get(_BUCKETS)
     if made != ("/".join(key), str(BUCKETS)):

@@ -47,8 +47,7 @@ def plan(options: SourceOptions, batch: Range) -> list[InputPartition]:
     tasks = options.tasks
     if not options.may_cut:
         tasks = min(tasks, -(-batch.count() // _TASK_RECORDS) or 1)
-    cut = split(batch.pieces(), tasks, cut=options.may_cut)
-    return [Task(batch.topic, batch.topic_id, given) for given in cut]
+    return [Task(batch.topic, batch.topic_id, given) for given in split(batch.pieces(), tasks, cut=options.may_cut)]
 
 
 class BatchReader(DataSourceReader):

@@ -76,8 +76,7 @@ class KafkaTopicReader:
         return self._found
 
     def _asked(self) -> _KnownTopic:
-        wanted = {"topic_id": _NO_UUID, "name": self._name}
-        message = {"topics": [wanted], "allow_auto_topic_creation": False}
+        message = {"topics": [{"topic_id": _NO_UUID, "name": self._name}], "allow_auto_topic_creation": False}
         answer = self._connection(self._first).ask(METADATA, message)
         topic = self._only(answer["topics"])
         self._check(topic["error_code"])

@@ -25,11 +25,9 @@ class KafkaView(TopicView):
         return self._reader.known().identity
 
     def topic(self) -> Topic:
-        """Return the topic. Raises UnknownTopic."""
         return self._reader.known().topic
 
     def heads(self) -> Heads:
-        """Return the topic's bounds. Raises UnknownTopic."""
         return Heads(self.topic(), self._reader.bounds())
 
     def present(self, heads: Heads, places: Collection[Position]) -> LogNow:
@@ -59,7 +57,6 @@ class KafkaView(TopicView):
         return AdmittedPiece(piece.end, size)
 
     def held(self, topic: Topic, reader: str) -> Ends:
-        """Return nothing."""
         return {}
 
     def hold(self, topic: Topic, reader: str, ends: Ends) -> None:
@@ -69,5 +66,4 @@ class KafkaView(TopicView):
         return self._reader.offsets_at(timestamp_ms)
 
     def close(self) -> None:
-        """Close the connections."""
         self._reader.close()

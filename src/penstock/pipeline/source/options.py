@@ -33,12 +33,9 @@ _UNITS |= {"minute": 60.0, "hour": 3600.0}
 
 @dataclass(frozen=True, slots=True)
 class ReadingPlace:
-    """Where reading begins or ends: the same word or moment for all partitions, or offsets of some.
+    """Where reading begins or ends: the same word or moment for all partitions, or offsets of some."""
 
-    `otherwise` holds for the partitions that `offsets` does not name, unless OTHERS stands there for them.
-    """
-
-    otherwise: str = EARLIEST
+    otherwise: str = EARLIEST  # for the partitions that `offsets` does not name, unless OTHERS stands there for them
     timestamp_ms: int | None = None
     offsets: Mapping[int, int] | None = None
 
@@ -118,7 +115,6 @@ def check_known(given: Mapping[str, str], known: Sequence[str]) -> None:
 
 
 def _topics(given: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the topics, by our name, or by that of Spark's Kafka source, which takes several."""
     topic, subscribed = given.get("topic"), given.get("subscribe")
     if subscribed is None:
         return (topic or _DEFAULT_TOPIC,)
@@ -149,7 +145,6 @@ def _number(given: Mapping[str, str], name: str) -> int | None:
 
 
 def _most(given: Mapping[str, str]) -> int | None:
-    """Return how many records a batch may have, by our name or by that of Spark's Kafka source."""
     ours, theirs = _number(given, "maxRecordsPerBatch"), _number(given, "maxOffsetsPerTrigger")
     if None not in (ours, theirs) and ours != theirs:
         raise InvalidOption("maxOffsetsPerTrigger", str(theirs), "left out when maxRecordsPerBatch is given")

@@ -63,8 +63,7 @@ class StreamReader(_TaskReader):
                     return found.to_json()
             log_id, incarnation = view.identity()
             starts = view.resolve(options.starting, heads, "startingOffsets")
-        topic = heads.topic
-        return Range(log_id, options.topic, topic.id, starts, starts, incarnation=incarnation).to_json()
+        return Range(log_id, options.topic, heads.topic.id, starts, starts, incarnation=incarnation).to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
         """Return the limit of a batch."""
@@ -145,7 +144,6 @@ class StreamReader(_TaskReader):
         return {partition: min(end, last[partition]) for partition, end in ends.items()}
 
     def _admitted(self, before: Range, view: TopicView, topic: Topic, ends: Ends, limit: ReadLimit) -> Ends:
-        """Return where the batch after another may end, within its limits."""
         if before.pending is not None:
             return before.pending
         if isinstance(limit, ReadMaxRows):
@@ -232,7 +230,6 @@ class SeveralTopics(_TaskReader):
             each.stop()
 
     def _reader(self, topic: str) -> StreamReader:
-        """Return the reader of a topic, even one that is only in a batch to be repeated."""
         return self._readers.get(topic) or StreamReader(replace(self._options, topic=topic))
 
     def _ends(self, starts: Mapping[str, Form], limit: ReadLimit) -> dict[str, Form]:

@@ -5,7 +5,7 @@ Used in the driver, never in a task.
 
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -98,11 +98,10 @@ class TopicView:
 
     def is_current(self) -> bool:
         """Return whether the store may still be used: not if another file has its name now."""
-        try:
+        with suppress(StoreError):
             self._store.database.look(lambda tx: None)
-        except StoreError:
-            return False
-        return True
+            return True
+        return False
 
     def identity(self) -> LogIdentity:
         """Return the id of the log, assigned when its tables were made, and its incarnation."""

@@ -1,8 +1,7 @@
 """Observes the commits that a handler makes on its own connections, in any supported driver.
 
-It patches the drivers in this process permanently, so it is only for processes of the laboratory. A driver
-imported later is not observed: the laboratory checks the drivers that a run has loaded, and starts over with
-them.
+It patches the drivers in this process permanently, so it is only for processes of the laboratory. A driver imported
+later is not observed: the laboratory checks the drivers that a run has loaded, and starts over with them.
 """
 
 import sqlite3

@@ -63,7 +63,6 @@ class Experiment:
 
     @contextmanager
     def _in(self, worlds: Worlds, clock: FakeClock, luck: int, visits: Visits | None = None) -> Iterator[World]:
-        """Enter the world: the outbox works there, and random values repeat."""
         random.seed(luck)
         ids.draw_from(random.Random(luck).randbytes)
         logging.getLogger("penstock").setLevel(logging.CRITICAL)  # take-overs are expected here

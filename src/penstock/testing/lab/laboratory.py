@@ -44,7 +44,6 @@ class _Round:
     drivers: tuple[str, ...]
 
     def calls(self) -> Counter[tuple[str | None, str | None]]:
-        """Return the number of calls of each handler for each record."""
         found = (each for trail in self.trails for each in trail if each.point == HANDLER_CALLED)
         return Counter((each.handler, each.id) for each in found)
 
@@ -184,7 +183,6 @@ def _finding(seed: int, expected: _Round, played: _Round) -> LabFinding:
 
 
 def _difference(one: _Round, other: _Round) -> str:
-    """Return the difference of two runs: of their final states, or else their first differing visit."""
     if one.end != other.end:
         return "\n".join(_finding(0, one, other).diff)
     pairs = zip_longest(one.trails[0], other.trails[0])

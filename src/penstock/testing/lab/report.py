@@ -15,9 +15,8 @@ _CONTEXT_LINES = 3
 class LabFinding:
     """A round whose final state differs from that of a run without kills.
 
-    `seed` replays exactly this round. `kills` are the visits at which its processes were killed; `handlers`
-    those called more often than without kills; `expected` and `got` the results of `state`, as text, with the
-    dead letters.
+    `seed` replays exactly this round. `kills` are the visits at which its processes were killed; `handlers` those
+    called more often than without kills; `expected` and `got` the results of `state`, as text, with the dead letters.
     """
 
     seed: int

@@ -64,11 +64,8 @@ class World:
         return sorted(path.read_text("utf-8").splitlines()) if path.exists() else []
 
     def _write(self, line: str) -> None:
-        to = os.open(self.folder / _NOTES, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-        try:
-            os.write(to, f"{line}\n".encode())
-        finally:
-            os.close(to)
+        with (self.folder / _NOTES).open("ab", buffering=0) as notes:  # unbuffered: a kill loses nothing
+            notes.write(f"{line}\n".encode())
 
 
 class Worlds:
@@ -113,7 +110,6 @@ class PostgresWorlds(Worlds):
         self._run(_COPY, self._kept_name, self._name)
 
     def renew(self) -> None:
-        """Copy both back."""
         super().renew()
         self._run(_DROP, self._name)
         self._run(_COPY, self._name, self._kept_name)
@@ -126,7 +122,6 @@ class PostgresWorlds(Worlds):
         raise LabFailed(f"sessions of a killed process stay in database {self._name}; is there a pooler in between?")
 
     def drop(self) -> None:
-        """Remove the databases."""
         self._run(_DROP, self._name)
         self._run(_DROP, self._kept_name)
 

@@ -86,8 +86,7 @@ class LogState:
 
     def checkpoint_is_due(self) -> bool:
         """Return whether the table's own checkpoint is due at this version."""
-        interval = int(self.metadata.configuration.get("delta.checkpointInterval") or _INTERVAL)
-        return (self.version + 1) % interval == 0
+        return (self.version + 1) % int(self.metadata.configuration.get("delta.checkpointInterval") or _INTERVAL) == 0
 
 
 def read_log(table: Location, version: int | None = None) -> LogState | None:
@@ -200,7 +199,6 @@ def _put(file: Location, commit: bytes) -> None:
 
 
 def _refuse_passed(file: Location) -> None:
-    """Raise FileExistsError for the name of a commit that a checkpoint has passed."""
     last = _last_checkpoint(file.parent)
     if last is not None and last["version"] >= int(file.name.partition(".")[0]):
         raise FileExistsError

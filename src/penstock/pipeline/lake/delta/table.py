@@ -38,15 +38,10 @@ class LakeTable(Table):
         self._found: dict[str, int] | None = None
 
     @property
-    def settles_late(self) -> bool:  # type: ignore[override]
-        """Whether a commit reported as failed may still take effect."""
-        return self._storage.settles_late
-
-    @property
     def _table(self) -> DeltaTable:
         if self._asked is None:
             version = None if self._log is None else self._log.version
-            self._asked = DeltaTable(self.path, version, storage_options=_options(self.folder))
+            self._asked = DeltaTable(self.path, version, storage_options=self._storage.delta_options)
         return self._asked
 
     def _state(self) -> LogState:
@@ -72,12 +67,10 @@ class LakeTable(Table):
         return LogState(self._table.version(), None, metadata, features)
 
     def _forget(self) -> None:
-        """Drop the loaded state after a commit: the next access reads it again."""
         self._asked = self._log = self._found = None
 
     @classmethod
     def opened(cls, path: Location, schema: pa.Schema, properties: Texts = NO_TEXTS, partition_by: Titles = ()) -> Self:
-        """Return the table at a path, made with these columns and properties if there is none."""
         table = cls(path)
         if not is_delta(path):
             path.mkdir(parents=True, exist_ok=True)
@@ -90,7 +83,7 @@ class LakeTable(Table):
                         partition_by=list(partition_by),
                         configuration=_PROPERTIES | dict(properties),
                         raise_if_key_not_exists=False,  # ours are not Delta's
-                        storage_options=_options(path),
+                        storage_options=storage_of(path).delta_options,
                     )
             except DeltaError:
                 if not is_delta(path):  # else another driver made it just then
@@ -100,11 +93,9 @@ class LakeTable(Table):
         return table
 
     def version(self) -> int:
-        """Return the number of the last commit."""
         return self._state().version
 
     def version_of(self, application: str) -> int | None:
-        """Return the version that an application has reached. Raises EndsLost."""
         found = self._version_said(application)
         return self._found_again().get(application) if found is None else found
 
@@ -118,7 +109,6 @@ class LakeTable(Table):
         return self._table.transaction_version(application) if known is None else known.get(application)
 
     def files(self) -> list[TableFile]:
-        """Return the files that the table points to."""
         actions = pa.table(self._table.get_add_actions(flatten=True))
         rows, sizes = (actions.column(name).to_pylist() for name in ("num_records", "size_bytes"))
         names = [unquote(name) for name in actions.column("path").to_pylist()]
@@ -128,15 +118,12 @@ class LakeTable(Table):
         return [TableFile(*each) for each in zip(parts, names, rows, sizes, strict=True)]
 
     def partition_columns(self) -> list[str]:
-        """Return the partition columns of the table."""
         return list(self._state().metadata.partitionColumns)
 
     def configuration(self) -> dict[str, str]:
-        """Return the properties of the table."""
         return {name: each for name, each in self._state().metadata.configuration.items() if each is not None}
 
     def rules(self, *, rewrites: bool) -> TableRules:
-        """Return the rules that every row must meet. Raises TableAsksMore."""
         protocol = self._state().protocol
         return delta_rules(self.path, self.schema_form(), protocol, self.configuration(), rewrites=rewrites)
 
@@ -146,22 +133,18 @@ class LakeTable(Table):
             raise TableAsksMore(self.path, what)
 
     def schema_form(self) -> dict[str, Any]:
-        """Return the columns in Delta's own form."""
         return msgspec.json.decode(self._state().metadata.schemaString, type=dict[str, Any])
 
     def arrow_schema(self) -> pa.Schema:
-        """Return the columns as an Arrow schema."""
         return pa.schema(self._table.schema().to_arrow())
 
     def add_columns(self, schema: pa.Schema, names: Sequence[str]) -> None:
-        """Add some columns of a schema, or fields of theirs, to the table. Raises CommitFailedError."""
         fields = [each for each in Schema.from_arrow(schema).fields if each.name in names]
         with self._storage.asking(self.folder):
             self._table.alter.add_columns(fields, commit_properties=CommitProperties(max_commit_retries=0))
         self._forget()
 
     def batches(self, names: Sequence[str], rows_together: int = SCAN_ROWS) -> Iterator[pa.RecordBatch]:
-        """Yield some columns, in batches bounded in rows and roughly in bytes. Raises TableDamaged, StorageAway."""
         for name in sorted(self.file_names()):
             if not (self.folder / name).is_file():
                 raise self.damaged(f"its file {name} is not there")
@@ -197,11 +180,8 @@ class LakeTable(Table):
         return most, plain
 
     def compact(self, file_bytes: int) -> tuple[int, int]:
-        """Join files smaller than a size; return how many, and into how many. Raises CommitFailedError.
-
-        The old files stay until `vacuum`, so that readers of an older version find them. Until this method
-        has synced the new ones, the old files repair the damage of a power cut (`DeltaTable.restore`).
-        """
+        # The old files stay until `vacuum`, so that readers of an older version find them. Until this method
+        # has synced the new ones, the old files repair the damage of a power cut (`DeltaTable.restore`).
         self._check_rewrite()
         before = self.file_names()
         with self._storage.asking(self.folder):
@@ -214,14 +194,9 @@ class LakeTable(Table):
         return int(done["numFilesRemoved"]), int(done["numFilesAdded"])
 
     def commits(self, at_most: int) -> list[dict[str, Any]]:
-        """Return the last commits, newest first, in the form of Delta's log."""
         return self._table.history(at_most)
 
-    def vacuum(self, older_than_hours: int, *, dry_run: bool) -> list[str]:
-        """Remove files older than an age that no commit points to; return their names."""
-        return self._vacuum(older_than_hours, dry_run=dry_run, full=True)
-
-    def _vacuum(self, older_than_hours: int, *, dry_run: bool, full: bool) -> list[str]:
+    def vacuum(self, older_than_hours: int, *, dry_run: bool, full: bool = True) -> list[str]:
         """Return only files that exist: delta-rs names all that its log lists as removed."""
         named = self._table.vacuum(older_than_hours, enforce_retention_duration=False, full=full)  # a dry run
         found = [self.folder / name for name in named]
@@ -233,8 +208,7 @@ class LakeTable(Table):
         return [below(file, self.folder) for file in gone]
 
     def purge(self, older_than_hours: int) -> list[str]:
-        """Remove the whole past of the table: older versions, their files and metadata."""
-        gone = self._vacuum(0, dry_run=False, full=False)
+        gone = self.vacuum(0, dry_run=False, full=False)
         gone += self.vacuum(older_than_hours, dry_run=False)
         self._forget()
         version, log = self._table.version(), self.folder / "_delta_log"
@@ -273,10 +247,8 @@ class LakeTable(Table):
             self._forget()
 
     def _removals(self, names: Sequence[str]) -> Iterator[dict[str, Any]]:
-        """Yield the actions that remove files, by their paths in the log. Raises CommitFailedError."""
         if names:
-            paths = pa.table(self._table.get_add_actions()).column("path").to_pylist()
-            named = {unquote(path): path for path in paths}
+            named = {unquote(path): path for path in pa.table(self._table.get_add_actions()).column("path").to_pylist()}
             now_ms = SYSTEM.now_ms()
             for name in names:
                 if name not in named:
@@ -297,8 +269,3 @@ class LakeTable(Table):
 def _addition(file: DataFile) -> dict[str, Any]:
     action = {"path": file.name, "partitionValues": dict(file.part), "size": file.size, "stats": file.stats}
     return {"add": action | {"modificationTime": SYSTEM.now_ms(), "dataChange": True}}
-
-
-def _options(path: Location) -> dict[str, str] | None:
-    options = storage_of(path).delta_options
-    return None if options is None else dict(options)

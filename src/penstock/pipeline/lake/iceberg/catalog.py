@@ -77,7 +77,6 @@ def begin(root: Location, uri: str | None, namespace: str | None) -> None:
 
 
 def _check(uri: str | None) -> None:
-    """Refuse a text that is not the address of a catalog, or contains a password. Raises InvalidOption."""
     if uri is None:
         return
     scheme, shown = urlsplit(uri).scheme, without_password(uri)

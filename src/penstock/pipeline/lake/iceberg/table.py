@@ -71,12 +71,8 @@ class IcebergTable(Table):
     def __init__(self, path: Location) -> None:
         super().__init__(path)
         self._catalog, self._name = catalog_of(path)
+        self.settles_late |= not is_beside(self._catalog)  # a connection to a catalog may be lost
         self._loaded: Loaded | None = None
-
-    @property
-    def settles_late(self) -> bool:  # type: ignore[override]
-        """Whether a commit reported as failed may still take effect, as behind a connection to a catalog."""
-        return not is_beside(self._catalog) or self._storage.settles_late
 
     @property
     def _table(self) -> Loaded:
@@ -85,7 +81,6 @@ class IcebergTable(Table):
         return self._loaded
 
     def _load(self) -> Loaded:
-        """Load it from the catalog. Raises TableDamaged, InvalidOption."""
         try:
             return self._known()
         except NoSuchTableError as exc:
@@ -109,7 +104,6 @@ class IcebergTable(Table):
 
     @classmethod
     def opened(cls, path: Location, schema: pa.Schema, properties: Texts = NO_TEXTS, partition_by: Titles = ()) -> Self:
-        """Return the table at a path, made with these columns and properties if there is none."""
         table = cls(path)
         try:
             table._loaded = table._known()
@@ -123,7 +117,6 @@ class IcebergTable(Table):
         return table
 
     def drop(self) -> None:
-        """Remove the table from the catalog."""
         with suppress(NoSuchTableError):
             with suppress(FileNotFoundError, ServerError):  # its files were deleted by hand
                 if at(self._catalog.load_table(self._name).location()) != self.folder:
@@ -146,24 +139,19 @@ class IcebergTable(Table):
             transaction.set_properties({TableProperties.DEFAULT_NAME_MAPPING: mapping})
 
     def version(self) -> int:
-        """Return the number of the last commit."""
         return self._table.last_sequence_number
 
     def moment(self) -> str:
-        """Return the location of its metadata file."""
         return str(self._table.metadata_location)
 
     def version_of(self, application: str) -> int | None:
-        """Return the version that an application has reached."""
         found = self._table.properties.get(application)
         return None if found is None else int(found)
 
     def configuration(self) -> dict[str, str]:
-        """Return the properties of the table."""
         return dict(self._table.properties)
 
     def partition_columns(self) -> list[str]:
-        """Return the names of its partition fields."""
         return [each.name for each in self._table.spec().fields]
 
     def rules(self, *, rewrites: bool) -> TableRules:
@@ -174,20 +162,16 @@ class IcebergTable(Table):
         return TableRules()
 
     def schema_form(self) -> dict[str, Any]:
-        """Return the columns in Delta's own form."""
         return delta_form(self.arrow_schema())
 
     def form_of(self, schema: pa.Schema) -> dict[str, Any]:
-        """Return in that form the columns that the table would have for a schema."""
-        kept = Catalog._convert_schema_if_needed(schema)  # Iceberg has no integers of 8 or 16 bits
-        return delta_form(_arrow_of(kept))
+        # Iceberg has no integers of 8 or 16 bits
+        return delta_form(_arrow_of(Catalog._convert_schema_if_needed(schema)))
 
     def arrow_schema(self) -> pa.Schema:
-        """Return the columns as an Arrow schema."""
         return _arrow_of(self._table.schema())
 
     def add_columns(self, schema: pa.Schema, names: Sequence[str]) -> None:
-        """Add some columns of a schema, or fields of theirs, to the table. Raises CommitFailedError."""
         transaction = self._begin()
         new = pa.schema([each for each in schema if each.name in names])
         with transaction.update_schema() as update:
@@ -198,7 +182,6 @@ class IcebergTable(Table):
         return list(self._table.scan().plan_files())
 
     def files(self) -> list[TableFile]:
-        """Return the files that the table points to."""
         return [self._listed(each) for each in self._tasks()]
 
     def _listed(self, task: FileScanTask) -> TableFile:
@@ -207,7 +190,6 @@ class IcebergTable(Table):
         return TableFile(part, below(at(file.file_path), self.folder), file.record_count, file.file_size_in_bytes)
 
     def batches(self, names: Sequence[str], rows_together: int = SCAN_ROWS) -> Iterator[pa.RecordBatch]:
-        """Yield some columns, in batches bounded in rows and roughly in bytes. Raises TableDamaged."""
         wanted = self.arrow_schema()
         schema = pa.schema([wanted.field(name) for name in names])
         for each in self._tasks():
@@ -270,8 +252,7 @@ class IcebergTable(Table):
         before = self._table.metadata.current_snapshot()
         if made is not None and (before is None or made.snapshot_id != before.snapshot_id):
             known = set() if before is None else set(_metadata_files(self._table, before))
-            new = [file for file in _metadata_files(self._table, made) if file not in known]
-            self._storage.bring_to_disk(*new)
+            self._storage.bring_to_disk(*[file for file in _metadata_files(self._table, made) if file not in known])
             old = sorted(transaction.table_metadata.snapshots, key=lambda each: each.timestamp_ms)
             named = {made.snapshot_id, *_named(transaction.table_metadata)}
             old = [each for each in old if each.snapshot_id not in named][: -_KEPT_SNAPSHOTS + 1]
@@ -280,7 +261,6 @@ class IcebergTable(Table):
         self._close(transaction)
 
     def _close(self, transaction: Transaction) -> None:
-        """Commit; the next access loads the table again."""
         try:
             transaction.commit_transaction()
         except CommitFailedException as exc:
@@ -292,10 +272,7 @@ class IcebergTable(Table):
         self._loaded = None
 
     def compact(self, file_bytes: int) -> tuple[int, int]:
-        """Join files smaller than a size; return how many, and into how many. Raises CommitFailedError.
-
-        The old files stay until `vacuum`. A file with rows deleted by another engine that did not rewrite it stays.
-        """
+        # A file with rows deleted by another engine that did not rewrite it stays.
         small: dict[tuple[str | None, ...], list[TableFile]] = {}
         for each in map(self._listed, (each for each in self._tasks() if not each.delete_files)):
             if each.size < file_bytes:
@@ -308,7 +285,6 @@ class IcebergTable(Table):
         return len(done.removed), len(done.added)
 
     def commits(self, at_most: int) -> list[dict[str, Any]]:
-        """Return the last commits, newest first, under the names of Delta's log."""
         found = []
         for each in sorted(self._table.snapshots(), key=lambda each: -(each.sequence_number or 0))[:at_most]:
             said = {} if each.summary is None else dict(each.summary.additional_properties)
@@ -330,8 +306,7 @@ class IcebergTable(Table):
         self.commit((), (), [], {_OPERATION: "erase"})
         was |= _needed(self._table, self._table.snapshots())
         self._expire(set())
-        is_now = _needed(self._table, self._table.snapshots())
-        gone = [each for each in was - is_now if each.is_file()]
+        gone = [each for each in was - _needed(self._table, self._table.snapshots()) if each.is_file()]
         for each in gone:
             each.unlink(missing_ok=True)
         removed = {*(below(each, self.folder) for each in gone), *self.vacuum(older_than_hours, dry_run=False)}
@@ -396,14 +371,12 @@ def _named(metadata: TableMetadata) -> set[int]:
 
 
 def _metadata_files(table: Loaded, snapshot: Snapshot) -> Iterator[Location]:
-    """Yield the metadata files of a snapshot."""
     yield at(snapshot.manifest_list)
     for manifest in snapshot.manifests(table.io):
         yield at(manifest.manifest_path)
 
 
 def _needed(table: Loaded, snapshots: Collection[Snapshot]) -> set[Location]:
-    """Return all files that a table with these snapshots needs."""
     found = {at(table.metadata_location)}
     found |= {at(each.metadata_file) for each in table.metadata.metadata_log}
     seen = set[str]()
@@ -419,8 +392,7 @@ def _needed(table: Loaded, snapshots: Collection[Snapshot]) -> set[Location]:
 
 def _arrow_of(schema: Schema) -> pa.Schema:
     """Return columns as an Arrow schema, without large types and without ids, which our files lack."""
-    found = schema_to_pyarrow(schema, include_field_ids=False)
-    return pa.schema([plain_field(each, nullable=True) for each in found])
+    return pa.schema([plain_field(each, nullable=True) for each in schema_to_pyarrow(schema, include_field_ids=False)])
 
 
 def _joined(path: Location, schema: pa.Schema, parts: Sequence[Sequence[TableFile]], file_bytes: int) -> Rewritten:

@@ -135,11 +135,9 @@ class Compared:
 
     @property
     def _with_deletion(self) -> bool:
-        """Whether to compare if records have a value."""
         return self.values or self.are_typed
 
     def _rows(self, blocks: Collection[BlockNumber] | None = None) -> Iterator[tuple[RowPlace, int]]:
-        """Yield position and checksum of the topic's rows in the tables."""
         for table in self.tables:
             says = self._with_deletion and table.path in self.deletions
             read = {"value": self.values, DELETED: says}
@@ -196,7 +194,6 @@ def _sums(checksums: Iterator[tuple[RowPlace, int]]) -> Sums:
 
 
 def _noted(checksums: Iterator[tuple[RowPlace, int]], held: Places) -> Iterator[tuple[RowPlace, int]]:
-    """Yield the same, and record the positions."""
     while some := list(islice(checksums, _NOTED)):
         held.add(*numbers_of([place for place, _ in some]))
         yield from some

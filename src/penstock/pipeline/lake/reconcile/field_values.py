@@ -135,7 +135,6 @@ def changed_fields(compared: Compared, at_most: int) -> list[Piece]:
 
 
 def _rows(table: Table, compared: Compared) -> Iterator[dict[Position, dict[str, Any]]]:
-    """Yield the fields of the topic's rows by their positions, some rows at a time."""
     names = field_names(table)
     for batch in table.batches(["topic", *PLACE, *names], _ROWS) if names else ():
         mine = batch.filter(pc.equal(batch.column("topic"), compared.topic.name))

@@ -30,18 +30,15 @@ _GATHERED_ROWS = 1 << 17
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """The rows of a topic in some tables.
-
-    `held`: runs of offsets that are there, without gaps or doubles; `rows` minus `distinct` are doubled. `ends`: up to
-    where all of the tables are, by their own transactions. `strays`: rows of topics that do not feed the tables, or
-    without a position (the empty name). `misplaced`: rows in the wrong table for their type, by table and type.
-    """
+    """The rows of a topic in some tables; `rows` minus `distinct` are doubled."""
 
     rows: int
     distinct: int
-    held: tuple[Piece, ...]
-    ends: Ends
+    held: tuple[Piece, ...]  # runs of offsets that are there, without gaps or doubles
+    ends: Ends  # up to where all of the tables are, by their own transactions
+    # Rows of topics that do not feed the tables, or without a position (the empty name).
     strays: Mapping[str, int] = field(default_factory=dict)
+    # Rows in the wrong table for their type, by table and type.
     misplaced: Mapping[tuple[str, str], int] = field(default_factory=dict)
 
 
@@ -67,7 +64,6 @@ def account(path: Location, source: Source) -> Account:
 
 
 def _of_topic(batch: pa.RecordBatch, topic: str, topics: set[str], strays: Counter[str]) -> pa.RecordBatch:
-    """Return the rows of a topic; count those of topics that should not be there."""
     for name, count in _counts(batch.column("topic")):
         if name not in topics:
             strays[name] += count
@@ -110,17 +106,14 @@ _SHOWN = 10
 
 @dataclass(frozen=True, slots=True)
 class LakeFigures:
-    """The rows of a topic in a lake. `changed`: positions whose rows differ from the log.
-
-    `superseded`: positions that tables of upserts need not hold. `notes`: the limits of the check, in words.
-    """
+    """The rows of a topic in a lake."""
 
     rows: int
     held: tuple[Piece, ...]
-    changed: tuple[Piece, ...]
+    changed: tuple[Piece, ...]  # positions whose rows differ from the log
     faults: tuple[str, ...]
-    superseded: tuple[Piece, ...] = ()
-    notes: tuple[str, ...] = ()
+    superseded: tuple[Piece, ...] = ()  # positions that tables of upserts need not hold
+    notes: tuple[str, ...] = ()  # the limits of the check, in words
 
 
 @asks_storage
@@ -159,13 +152,11 @@ def _figures(path: Location, log: Log, source: Source, values: bool) -> LakeFigu
         changed = _changed(path, source, log, topic) if values else []
     if replaced.stale:
         faults.append(f"{describe_pieces(replaced.stale)}: superseded by later records of the log, and still there")
-    notes = [] if replaced.unchecked is None else [replaced.unchecked]
     figures = counted.rows, counted.held, tuple(changed), tuple(faults)
-    return LakeFigures(*figures, replaced.places, tuple(notes))
+    return LakeFigures(*figures, replaced.places, () if replaced.unchecked is None else (replaced.unchecked,))
 
 
 def _changed(path: Location, source: Source, log: Log, topic: Topic) -> list[Piece]:
-    """Return positions whose rows differ from the log; typed tables are compared by their fields."""
     most = _SHOWN + 1
     found = Compared.of(path, source, log, topic).changed(most)
     typed = Compared.of(path, source, log, topic, values=False)

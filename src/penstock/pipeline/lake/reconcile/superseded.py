@@ -41,14 +41,11 @@ KeyPlaces = npt.NDArray[np.void]
 
 @dataclass(frozen=True, slots=True)
 class Superseded:
-    """`places`: positions that the tables need not hold. `stale`: those of them that they wrongly hold.
-
-    `unchecked`: why it is unknown which records they should hold, if it is.
-    """
+    """The positions that the tables need not hold."""
 
     places: tuple[Piece, ...] = ()
-    stale: tuple[Piece, ...] = ()
-    unchecked: str | None = None
+    stale: tuple[Piece, ...] = ()  # those of them that they wrongly hold
+    unchecked: str | None = None  # why it is unknown which records they should hold, if it is
 
 
 def superseded(path: Location, source: Source, log: Log, topic: Topic) -> Superseded:
@@ -80,8 +77,6 @@ def _key_of(table: Table) -> str:
 
 @dataclass
 class _UpsertTables:
-    """The positions that the tables of an upsert lake hold, and the table of each type."""
-
     topic: str
     upserted: Collection[Table]
     ends: Mapping[str, Ends]  # of a table, and of the lake ("")
@@ -115,23 +110,18 @@ class _UpsertTables:
         return None if seen or (self.typed and folder not in self.ends) else folder
 
     def keys_at(self, places: Places) -> Iterator[tuple[str, bytes, int, int]]:
-        """Yield table, key and position of the rows at some positions."""
         for table in self.upserted:
             for batch in table.batches([*PLACE, "topic", "key"]):
                 mine = batch.filter(pc.equal(batch.column("topic"), self.topic))
                 here = mine.filter(pa.array(places.has(*numbers_in(mine))))
-                columns = (here.column(name).to_pylist() for name in ("key", *PLACE))
-                for row in zip(*columns, strict=True):
+                for row in zip(*(here.column(name).to_pylist() for name in ("key", *PLACE)), strict=True):
                     yield table.folder.name, *row
 
     def limit(self, table: str | None, partition: int) -> int:
-        """Return up to where a table holds a partition: a table may be ahead of its lake."""
         return self.ends.get(table or "", self.ends[""]).get(partition, 0)
 
 
 class _LatestSearch:
-    """One pass through the log of a topic."""
-
     def __init__(self, log: Log, topic: Topic, tables: _UpsertTables, bounds: Mapping[int, Bounds]) -> None:
         self._log, self._topic, self._tables = log, topic, tables
         self._bounds = bounds
@@ -184,7 +174,6 @@ class _LatestSearch:
         return np.array(rows, _ROW)
 
     def _judge(self, rows: KeyPlaces) -> None:
-        """Find the superseded records among rows that are complete for their keys."""
         if not len(rows):
             return
         order = np.lexsort((rows["offset"], rows["partition"], rows["key"][:, 1], rows["key"][:, 0]))

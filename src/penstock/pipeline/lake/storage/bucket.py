@@ -30,7 +30,7 @@ from penstock.errors import (
     StorageRefused,
 )
 
-from .contract import Storage, TextChange
+from .contract import Location, Storage, TextChange
 
 try:
     import obstore
@@ -49,7 +49,7 @@ _PART_BYTES, _PARTS_ON_THE_WAY = 5 << 20, 1
 _TRIES = 50
 # A store that is unreachable for longer counts as away: pipelines retry after a pause, commands report it.
 _RETRIES, _RETRY_SECONDS = 4, 20
-_OPTIONS: Mapping[str, str] | None = {
+_OPTIONS: dict[str, str] | None = {
     "conditional_put": "etag",
     "max_retries": str(_RETRIES),
     "retry_timeout": f"{_RETRY_SECONDS}s",
@@ -75,8 +75,8 @@ class ObjectFigures(NamedTuple):
     st_mtime: float
 
 
-@dataclass(frozen=True, order=True, slots=True)
-class BucketPath:
+@dataclass(frozen=True, slots=True)
+class BucketPath(Location):
     """An object of a bucket, or a prefix of keys: a folder exists as long as an object is in it."""
 
     bucket: str
@@ -91,6 +91,9 @@ class BucketPath:
     def __str__(self) -> str:
         return f"{_SCHEME}{self.bucket}/{self.key}" if self.key else f"{_SCHEME}{self.bucket}"
 
+    def __lt__(self, other: "BucketPath") -> bool:
+        return (self.bucket, self.key) < (other.bucket, other.key)
+
     def __truediv__(self, name: str) -> "BucketPath":
         return BucketPath.parse(f"{self}/{name}")
 
@@ -101,46 +104,37 @@ class BucketPath:
 
     @property
     def parent(self) -> "BucketPath":
-        """The folder that contains it."""
         return BucketPath(self.bucket, self.key.rpartition("/")[0])
 
     def absolute(self) -> "BucketPath":
-        """Return itself."""
         return self
 
     def exists(self) -> bool:
-        """Return whether the object exists, or objects below it do."""
         return self.is_file() or self.is_dir()
 
     def is_file(self) -> bool:
-        """Return whether the object exists."""
-        try:
+        with suppress(FileNotFoundError):
             self.stat()
-        except FileNotFoundError:
-            return False
-        return True
+            return True
+        return False
 
     def is_dir(self) -> bool:
-        """Return whether there are objects below."""
         with _asking(self):
             return any(self._store.list(self.key or None, chunk_size=1))
 
     def iterdir(self) -> Iterator["BucketPath"]:
-        """Yield the objects and folders directly below."""
         with _asking(self):
             found = self._store.list_with_delimiter(self.key or None)
         keys = [*found["common_prefixes"], *(each["path"] for each in found["objects"])]
         yield from (BucketPath(self.bucket, key) for key in keys)
 
     def glob(self, pattern: str) -> Iterator["BucketPath"]:
-        """Yield the objects and folders directly below whose name matches."""
         return (each for each in self.iterdir() if fnmatchcase(each.name, pattern))
 
     def mkdir(self, *, parents: bool = False, exist_ok: bool = False) -> None:
         """Do nothing: a folder appears with its first object."""
 
     def read_bytes(self) -> bytes:
-        """Return the content. Raises FileNotFoundError."""
         return self.read()[0]
 
     def read(self) -> tuple[bytes, str | None]:
@@ -150,7 +144,6 @@ class BucketPath:
             return found.bytes().to_bytes(), found.meta["e_tag"]
 
     def stat(self) -> ObjectFigures:
-        """Return size and age. Raises FileNotFoundError."""
         with _asking(self):
             found = self._store.head(self.key)
         return ObjectFigures(found["size"], found["last_modified"].timestamp())
@@ -175,7 +168,6 @@ class BucketStorage(Storage[BucketPath]):
     iceberg_options: Mapping[str, str] = {"py-io-impl": "penstock.pipeline.lake.iceberg.bucket_io.BucketIO"}
 
     def check(self, option: str, path: BucketPath) -> None:
-        """Check that the bucket answers. Raises BucketMissing, StorageRefused, StorageAway, InvalidOption."""
         if not path.key:
             raise InvalidOption(option, str(path), f"a folder in the bucket: {path}/lake")
         try:
@@ -185,7 +177,6 @@ class BucketStorage(Storage[BucketPath]):
 
     @contextmanager
     def asking(self, path: BucketPath) -> Iterator[None]:
-        """Translate the store's errors, those of delta-rs included, into our own."""
         try:
             yield
         except (BaseError, DeltaError, OSError) as exc:  # a commit may fail because the store is away
@@ -236,7 +227,6 @@ class BucketStorage(Storage[BucketPath]):
             file.unlink()
 
     def replace(self, file: BucketPath, content: bytes) -> None:
-        """Put an object."""
         self._put(file, content, "overwrite")
 
     def update(self, file: BucketPath, change: TextChange) -> None:
@@ -259,12 +249,10 @@ class BucketStorage(Storage[BucketPath]):
             store_of(file.bucket).put(file.key, content, mode=mode, use_multipart=False)
 
     def copy(self, file: BucketPath, target: BucketPath) -> None:
-        """Let the store copy an object."""
         with _asking(file):
             store_of(file.bucket).copy(file.key, target.key)
 
     def remove(self, path: BucketPath) -> None:
-        """Delete an object, and all objects below it."""
         with _asking(path):
             store = store_of(path.bucket)
             for chunk in store.list(path.key, chunk_size=1000):
@@ -272,13 +260,11 @@ class BucketStorage(Storage[BucketPath]):
             store.delete(path.key)
 
     def files_below(self, path: BucketPath) -> Iterator[BucketPath]:
-        """Yield the objects below."""
         with _asking(path):
             for chunk in store_of(path.bucket).list(path.key, chunk_size=1000):
                 yield from (BucketPath(path.bucket, each["path"]) for each in chunk)
 
     def parquet(self, file: BucketPath) -> Any:
-        """Open a Parquet object; only the ranges that are read are fetched."""
         return pq.ParquetFile(self.opened(file))
 
     def opened(self, file: BucketPath) -> pa.PythonFile:
@@ -297,8 +283,7 @@ class _Stream:
     def readable(self) -> bool:
         return self.reads
 
-    def seekable(self) -> bool:
-        return self.reads
+    seekable = readable
 
 
 class _Upload(_Stream):

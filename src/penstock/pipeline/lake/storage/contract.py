@@ -59,18 +59,13 @@ At = TypeVar("At", contravariant=True)
 
 
 class Storage(ABC, Generic[At]):
-    """The file operations that differ between kinds of storage. It keeps no state.
+    """The file operations that differ between kinds of storage. It keeps no state."""
 
-    `keeps_checkpoints`: whether Spark's checkpoint can be inside a lake. `keeps_catalogs`: whether a catalog
-    of Iceberg tables can. `settles_late`: whether a file may appear after its write was reported as failed.
-    `delta_options` and `iceberg_options`: the options that delta-rs and pyiceberg need to reach tables.
-    """
-
-    keeps_checkpoints: bool
-    keeps_catalogs: bool
-    settles_late: bool
-    delta_options: Mapping[str, str] | None
-    iceberg_options: Mapping[str, str]
+    keeps_checkpoints: bool  # whether Spark's checkpoint can be inside a lake
+    keeps_catalogs: bool  # whether a catalog of Iceberg tables can
+    settles_late: bool  # whether a file may appear after its write was reported as failed
+    delta_options: dict[str, str] | None  # that delta-rs needs to reach tables
+    iceberg_options: Mapping[str, str]  # that pyiceberg needs
 
     @abstractmethod
     def check(self, option: str, path: At) -> None:

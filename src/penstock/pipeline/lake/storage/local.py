@@ -35,7 +35,6 @@ class LocalStorage(Storage[Path]):
     iceberg_options: Mapping[str, str] = {}
 
     def check(self, option: str, path: Path) -> None:
-        """Refuse a file, or a path below one. Raises InvalidOption."""
         there = next(each for each in (path, *path.parents) if os.path.exists(each))
         if not there.is_dir():
             raise InvalidOption(option, str(path), f"a folder, or one to be made; {there} is a file")
@@ -45,16 +44,13 @@ class LocalStorage(Storage[Path]):
         return nullcontext()
 
     def public_text(self, error: Exception) -> str:
-        """Return its first line."""
         return str(error).partition("\n")[0] or type(error).__name__
 
     def begin(self, file: Path) -> IO[bytes]:
-        """Open a file to write."""
         file.parent.mkdir(parents=True, exist_ok=True)
         return file.open("wb")
 
     def abandon(self, file: Path, sink: IO[bytes]) -> None:
-        """Remove a file."""
         sink.close()
         file.unlink(missing_ok=True)
 
@@ -83,7 +79,6 @@ class LocalStorage(Storage[Path]):
         """Do nothing: a link never replaces a file."""
 
     def replace(self, file: Path, content: bytes) -> None:
-        """Write a new file and rename it to the given name."""
         file.parent.mkdir(parents=True, exist_ok=True)
         new = file.with_name(f"{file.name}.{uuid4().hex}.new")
         new.write_bytes(content)
@@ -106,7 +101,6 @@ class LocalStorage(Storage[Path]):
             self.replace(file, content)
 
     def copy(self, file: Path, target: Path) -> None:
-        """Link a file; copy it where the file system has no links."""
         target.parent.mkdir(parents=True, exist_ok=True)
         try:
             os.link(file, target)
@@ -116,15 +110,12 @@ class LocalStorage(Storage[Path]):
             shutil.copyfile(file, target)
 
     def remove(self, path: Path) -> None:
-        """Remove a file or a folder."""
         shutil.rmtree(path) if path.is_dir() else path.unlink()
 
     def files_below(self, path: Path) -> Iterator[Path]:
-        """Yield the files below."""
         return (each for each in path.rglob("*") if each.is_file())
 
     def parquet(self, file: Path) -> Any:
-        """Open a Parquet file."""
         from pyarrow.parquet import ParquetFile
 
         return ParquetFile(file)

@@ -40,6 +40,15 @@ _PLAIN: Mapping[type, ScalarKind] = {
     seen.UUIDType: ScalarKind.UUID,
 }
 _ARRAYS = (seen.ListType, seen.VarTupleType, seen.SetType, seen.FrozenSetType, seen.CollectionType)
+_KINDS: Mapping[type, tuple[str, ...]] = {
+    seen.BoolType: ("boolean",),
+    seen.IntType: ("integer",),
+    seen.FloatType: ("number",),
+    seen.DecimalType: ("number", "string"),
+    **dict.fromkeys((seen.EnumType, seen.LiteralType), ("string", "number", "boolean")),
+    **dict.fromkeys((seen.AnyType, seen.RawType, seen.ExtType), ()),
+    **dict.fromkeys((*_ARRAYS, seen.TupleType, seen.NamedTupleType), ("array",)),
+}
 _PYDANTIC = {"NaiveDatetime": ScalarKind.LOCAL, "AwareDatetime": ScalarKind.INSTANT}
 _LIMITS = ("gt", "ge", "lt", "le", "min_length", "max_length")
 _MOST_DIGITS = 38
@@ -96,7 +105,6 @@ class _Classes:
         return JsonText(kinds=_json_kinds(found), nullable=isinstance(found, seen.AnyType | seen.RawType))
 
     def of_model(self, cls: Any) -> FieldsShape:
-        """Return the shape of a pydantic model."""
         self._enter(cls)
         cls.model_rebuild()  # resolves forward references
         members = []
@@ -182,7 +190,6 @@ def _given(default: Any, factory: Any, encode: Callable[[Any], bytes]) -> str | 
 
 
 def _dumped(value: Any) -> bytes:
-    """Return the JSON of a value of any kind, by pydantic."""
     from pydantic_core import to_json
 
     return to_json(value, by_alias=True)
@@ -225,25 +232,10 @@ def _limited(cls: type, shape: Shape, metadata: list[Any]) -> Shape:
 
 def _json_kinds(found: Any) -> tuple[str, ...]:
     """Return the kinds of JSON that a type may have; empty: all."""
-    match found:
-        case seen.Metadata():
-            return _json_kinds(found.type)
-        case seen.BoolType():
-            return ("boolean",)
-        case seen.IntType():
-            return ("integer",)
-        case seen.FloatType():
-            return ("number",)
-        case seen.DecimalType():
-            return ("number", "string")
-        case seen.EnumType() | seen.LiteralType():
-            return ("string", "number", "boolean")
-        case seen.CustomType():
-            return ("object",) if is_pydantic(found.cls) else ()
-        case seen.AnyType() | seen.RawType() | seen.ExtType():
-            return ()
-        case seen.TupleType() | seen.NamedTupleType():
-            return ("array",)
-        case seen.DictType() | seen.StructType() | seen.DataclassType() | seen.TypedDictType():
-            return ("array",) if getattr(found, "array_like", False) else ("object",)
-    return ("array",) if isinstance(found, _ARRAYS) else ("string",)
+    if isinstance(found, seen.Metadata):
+        return _json_kinds(found.type)
+    if isinstance(found, seen.CustomType):
+        return ("object",) if is_pydantic(found.cls) else ()
+    if isinstance(found, seen.DictType | seen.StructType | seen.DataclassType | seen.TypedDictType):
+        return ("array",) if getattr(found, "array_like", False) else ("object",)
+    return _KINDS.get(type(found), ("string",))

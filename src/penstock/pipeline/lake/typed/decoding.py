@@ -101,8 +101,7 @@ class Parsed:
         torn = F.when(~F.coalesce(whole, F.lit(False)), F.lit("not JSON, or an object in it has a key twice"))
         faults = [torn, unsound, *(given.fault for _, given in fields), F.lit("does not fit")]
         fault = steps.keep(4, F.when(~fits, first_of(faults)))
-        values = {columns.names[member.name]: given.value for member, given in fields}
-        return TypedEvent(steps, values, fits, fault)
+        return TypedEvent(steps, {columns.names[member.name]: given.value for member, given in fields}, fits, fault)
 
 
 def parsed(frame: DataFrame) -> Parsed:

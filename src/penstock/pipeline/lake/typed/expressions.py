@@ -128,9 +128,8 @@ class Found:
 
     def wrong(self, wanted: str, like: str = "") -> Column:
         """Return a fault: the kind of JSON found, not its value. `like`: a kind that can be wrong by its form only."""
-        words = _OTHER_TEXT if like == "STRING" else _WORDS
         kind = F.regexp_extract(F.coalesce(self.kind, F.lit("VOID")), r"^[A-Z]+", 0)
-        word = F.try_element_at(F.expr(words), kind)
+        word = F.try_element_at(F.expr(_OTHER_TEXT if like == "STRING" else _WORDS), kind)
         number = F.lit("another number" if like == "number" else "a number")
         return F.concat(F.lit(f"{self.place}: must be {wanted}, and is "), F.coalesce(word, number))
 
@@ -152,7 +151,6 @@ def all_of(conditions: list[Column]) -> Column:
 
 
 def _at(shape: Shape, found: Found, document: Column, path: str) -> Decoded:
-    """Return the expressions of a place. An object's fields are looked up in the whole document."""
     if isinstance(shape, FieldsShape):
         given = _fields(shape, found, document, path)
     else:

@@ -84,8 +84,7 @@ class TypedLake:
             *broken,
             *columns,
         )
-        folders = [folder_of(kind.name) for kind, _ in self.types]
-        return rows, Layout(dict(zip(folders, shared, strict=True)))
+        return rows, Layout(dict(zip([folder_of(kind.name) for kind, _ in self.types], shared, strict=True)))
 
     def times(self) -> list[str]:
         """Return the columns that are times in all types that have them."""

@@ -106,8 +106,7 @@ def _quickly(chunk: BatchChunk, low: int, high: int, wants_headers: bool) -> pa.
         pa.nulls(count, pa.binary()) if headers is None else headers,
     ]
     names = ("partition", "offset", "type", "timestamp_ms", "key", "value", "headers")
-    whole = pa.RecordBatch.from_arrays(arrays, names=list(names))
-    return whole.slice(int(first), int(last - first))
+    return pa.RecordBatch.from_arrays(arrays, names=list(names)).slice(int(first), int(last - first))
 
 
 def _record_places(chunk: BatchChunk) -> tuple[bytes, list[int], list[int]]:
@@ -174,8 +173,7 @@ class _Walk:
             going &= bytes_ >= 0x80
             shift += 7
         self.at = at
-        unsigned = value.view(np.uint64)
-        return (unsigned >> np.uint64(1)).view(np.int64) ^ -(value & 1)
+        return (value.view(np.uint64) >> np.uint64(1)).view(np.int64) ^ -(value & 1)
 
     def _short(self, where: Any) -> Numbers | None:
         """Read a varint that is one byte in every record, as most are; None if it is not."""
@@ -243,7 +241,6 @@ def _named(walk: _Walk, pieces: bytes, here: Any, names: Any, values: Any) -> _S
 
 
 def _by_name(data: Any, pieces: bytes, here: Any, names: Any) -> Iterator[tuple[bytes, Any]]:
-    """Yield each name of a header, and which records have it here; usually all have the same."""
     begin, length = int(names[0][0]), int(names[1][0])
     first = pieces[begin : begin + max(length, 0)]
     if here.all() and _all_are(first, data, *names):
@@ -268,10 +265,8 @@ def _framed(pieces: bytes, rests: Numbers, begins: Numbers, ends: Numbers) -> pa
     some = rests > 0
     if not some.any():
         return pa.nulls(len(rests), pa.binary())
-    bodies = _taken(pieces, (begins, np.where(some, ends - begins, -1)))
-    heads = pa.array([bytes([each << 1]) for each in range(_MOST_HEADERS + 1)], pa.binary())
-    counts = heads.take(pa.array(rests))
-    return pc.binary_join_element_wise(counts, bodies, b"")
+    counts = pa.array([bytes([each << 1]) for each in range(_MOST_HEADERS + 1)], pa.binary()).take(pa.array(rests))
+    return pc.binary_join_element_wise(counts, _taken(pieces, (begins, np.where(some, ends - begins, -1))), b"")
 
 
 def _taken(pieces: bytes, span: tuple[Numbers, Numbers]) -> pa.Array:
@@ -302,8 +297,7 @@ def _gathered(pieces: bytes, begins: Numbers, lengths: Numbers, total: int) -> p
         raise InvalidBatch("a field ends behind its record")
     bounds = np.zeros(len(sizes) + 1, np.int32)
     np.cumsum(sizes, out=bounds[1:])
-    places = np.repeat(begins - bounds[:-1], sizes) + np.arange(total)
-    data = np.frombuffer(pieces, np.uint8)[places]
+    data = np.frombuffer(pieces, np.uint8)[np.repeat(begins - bounds[:-1], sizes) + np.arange(total)]
     absent = lengths < 0
     valid = pa.py_buffer(np.packbits(~absent, bitorder="little")) if absent.any() else None
     return pa.Array.from_buffers(pa.binary(), len(sizes), [valid, pa.py_buffer(bounds), pa.py_buffer(data)])

@@ -35,17 +35,14 @@ class FilesFetcher(Fetcher):
         self._directory = LogDirectory(Path(path), FilesSettings.load(), SYSTEM, Disk())
 
     def batches(self, request: Request) -> Iterator[pa.RecordBatch]:
-        """Yield the requested records."""
         topic = self._topic(request.topic_id)
         for piece in request.pieces:
             yield from self._piece(topic, request, piece)
 
     def starts(self, topic_id: int) -> dict[int, int]:
-        """Return the first offset kept of each partition."""
         return {number: head.start for number, head in self._topic(topic_id).heads.all().items()}
 
     def close(self) -> None:
-        """Close the files."""
         self._directory.files.close()
 
     def _topic(self, topic_id: int) -> TopicFiles:

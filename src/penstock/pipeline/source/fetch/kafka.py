@@ -22,7 +22,6 @@ class KafkaFetcher(Fetcher):
         self._lost: list[Piece] = []
 
     def batches(self, request: Request) -> Iterator[pa.RecordBatch]:
-        """Yield the requested records."""
         return chain.from_iterable(self._piece(request, piece) for piece in request.pieces)
 
     def lost(self, request: Request) -> list[Piece]:
@@ -30,7 +29,6 @@ class KafkaFetcher(Fetcher):
         return self._lost
 
     def close(self) -> None:
-        """Close the connections."""
         self._reader.close()
 
     def _piece(self, request: Request, piece: Piece) -> Iterator[pa.RecordBatch]:
@@ -39,5 +37,4 @@ class KafkaFetcher(Fetcher):
         for low, batches in groupby(found, lambda each: each.low):  # records before it in a batch are removed
             for group in grouped_batches((each.header, each.data) for each in batches):
                 chunk = BatchChunk(group, request.topic_id, piece.partition, UNPACKED_BYTES)
-                where = f"partition {piece.partition}"
-                yield from checked_columns(chunk, low, piece.end, where, wants_headers=wants)
+                yield from checked_columns(chunk, low, piece.end, f"partition {piece.partition}", wants_headers=wants)

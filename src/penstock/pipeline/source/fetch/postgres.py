@@ -26,7 +26,6 @@ class PostgresFetcher(Fetcher):
             raise StoreUnreachable(without_password(url), str(exc).partition("\n")[0]) from exc
 
     def batches(self, request: Request) -> Iterator[pa.RecordBatch]:
-        """Yield the requested records."""
         with closing(self._conn.cursor()) as cursor:
             self._ask(request)
             cursor.execute(self._sql("fetch"))
@@ -36,7 +35,6 @@ class PostgresFetcher(Fetcher):
         self._conn.rollback()
 
     def starts(self, topic_id: int) -> dict[int, int]:
-        """Return the first offset kept of each partition."""
         self._ask(Request(topic_id, (), ()))
         with closing(self._conn.cursor()) as cursor:
             cursor.execute(self._sql("starts"))
@@ -45,7 +43,6 @@ class PostgresFetcher(Fetcher):
         return found
 
     def close(self) -> None:
-        """Close the connection."""
         self._conn.close()
 
     def _sql(self, name: str) -> str:

@@ -120,8 +120,7 @@ class PlainDriver(SqliteDriver):
         names = [column[0] for column in cursor.description]
         types: list[pa.DataType | None] = [None] * len(names)
         while rows := cursor.fetchmany(_ROWS_TOGETHER):
-            columns = zip(*rows, strict=True)
-            arrays = [pa.array(column, kind) for column, kind in zip(columns, types, strict=True)]
+            arrays = [pa.array(column, kind) for column, kind in zip(zip(*rows, strict=True), types, strict=True)]
             types = [array.type for array in arrays]  # the types of the first rows apply to all
             yield pa.RecordBatch.from_arrays(arrays, names)
 
@@ -157,7 +156,6 @@ class SqliteFetcher(Fetcher):
         self._driver = open_driver(dialect.path)
 
     def batches(self, request: Request) -> Iterator[pa.RecordBatch]:
-        """Yield the requested records."""
         wanted = [int(request.wants(column)) for column in WANTED]
         asked = request.topic_id, msgspec.json.encode(list(request.pieces)).decode(), *wanted
         found = self._driver.batches(self._sql("fetch"), asked)
@@ -169,11 +167,9 @@ class SqliteFetcher(Fetcher):
             yield _typed(pa.concat_batches(batches) if len(batches) > 1 else batches[0])
 
     def starts(self, topic_id: int) -> dict[int, int]:
-        """Return the first offset kept of each partition."""
         return dict(self._driver.rows(self._sql("starts"), (topic_id,)))
 
     def close(self) -> None:
-        """Close it."""
         self._driver.close()
 
     def _sql(self, name: str) -> str:
@@ -185,7 +181,6 @@ def _sizes(batch: pa.RecordBatch) -> tuple[int, int]:
 
 
 def _typed(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return the batch with NULL where a record has no type."""
     types = batch.column("type")
     untyped = pc.equal(types, "")
     if not pc.any(untyped).as_py():
