@@ -24,7 +24,7 @@ from .calling.hung_calls import HungCalls
 from .calling.runner import Runner
 from .group import bounds
 from .group.delivery import GroupDelivery
-from .group.settlements import Trials
+from .group.suspects import Trials
 from .group.unit_threads import UnitThreads
 from .handler import about_record
 from .known_log import LogEnds, MovedRecords, ReadCache, TopicEntry

@@ -21,7 +21,7 @@ from penstock.log.sql.log import SqlLog
 from penstock.log.store import store_of
 from penstock.worker.group import bounds
 from penstock.worker.group.delivery import GroupDelivery
-from penstock.worker.group.settlements import ALONE_SECONDS, QUIET_SECONDS, Trials
+from penstock.worker.group.suspects import ALONE_SECONDS, QUIET_SECONDS, Trials
 from penstock.worker.group.transactional import TransactionalDelivery
 from penstock.worker.handler import HandlerTask
 from tests.conformance.engines import StoreEngine
