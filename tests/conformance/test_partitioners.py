@@ -92,7 +92,7 @@ def test_what_is_erased_after_the_pick_is_not_moved(engine: StoreEngine) -> None
     log.create_topic("events", partitions=1, partitioner=KAFKA)
     with engine.connect() as conn:
         for value in (1, 2, 3):
-            engine.outbox.publish(conn, "t", value, topic="events", owner="me" if value == 2 else None)
+            engine.outbox.publish(conn, "t", value, key="k", topic="events", owner="me" if value == 2 else None)
         conn.commit()
     points.arm("sequencer.after_pick", lambda: _erase(engine))
     assert engine.outbox.drain().sequenced == 2
