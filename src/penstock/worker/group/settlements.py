@@ -97,9 +97,14 @@ class Settlements:
                 work.settled_to = max(work.settled_to, settlement.reach)
                 continue
             topic = self._store.topic.name
-            lost_it = "group %s lost partition %d of %s to another owner, who goes on with it"
             fields = {"group": self._group, "topic": topic, "partition": number}
-            logger.warning(lost_it, self._group, number, topic, extra=fields)
+            logger.warning(
+                "group %s lost partition %d of %s to another owner, who goes on with it",
+                self._group,
+                number,
+                topic,
+                extra=fields,
+            )
             self._partitions.lose(number)
             # It may still be ours: repeating a settling that was in doubt is refused, too.
             self._partitions.needs_check = True
