@@ -20,15 +20,12 @@ same; and if two transactions may insert the same row at once, the error of the 
 """
 
 import re
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, Protocol
 
 from penstock.errors import PickChanged
 
 from .contract import Call, Params, Result
-
-if TYPE_CHECKING:
-    from .database import Transaction
 
 FEATURES = frozenset({"returning", "on_conflict", "update_from", "writing_with"})
 _LINE = re.compile(r"^-- without (?P<features>[\w, ]+): (?P<function>\w+)\((?P<arguments>[\w, ]+)\)$", re.M)
@@ -53,17 +50,27 @@ def read_form(text: str) -> SecondForm | None:
     return form
 
 
-def run(form: SecondForm, tx: "Transaction", room: str, params: Params) -> Result:
+class StatementRunner(Protocol):
+    """A transaction, which runs statements by room and name."""
+
+    def execute(self, room: str, name: str, params: Params) -> Result:
+        """Run one statement."""
+
+    def execute_all(self, calls: Sequence[Call]) -> list[Result]:
+        """Run several statements in order."""
+
+
+def run(form: SecondForm, tx: StatementRunner, room: str, params: Params) -> Result:
     """Run a second form in an open transaction."""
     return _FUNCTIONS[form.function](tx, room, params, *form.arguments)
 
 
-def instead(tx: "Transaction", room: str, params: Params, statement: str) -> Result:
+def instead(tx: StatementRunner, room: str, params: Params, statement: str) -> Result:
     """Run another statement with the same parameters."""
     return tx.execute(room, statement, params)
 
 
-def find_then_change(tx: "Transaction", room: str, params: Params, find: str, change: str) -> Result:
+def find_then_change(tx: StatementRunner, room: str, params: Params, find: str, change: str) -> Result:
     """Lock and read rows, as RETURNING would, then change them by `:found`. Raises PickChanged if others changed."""
     found = tx.execute(room, find, params).rows
     if found:
@@ -73,7 +80,7 @@ def find_then_change(tx: "Transaction", room: str, params: Params, find: str, ch
     return Result(found, len(found))
 
 
-def for_each(tx: "Transaction", room: str, params: Params, table: str, statement: str) -> Result:
+def for_each(tx: StatementRunner, room: str, params: Params, table: str, statement: str) -> Result:
     """Run a statement for each row of a table, its columns as parameters; return the first column of changed rows."""
     each = list(_each(params, table))
     results = tx.execute_all([Call(room, statement, one) for one in each])
@@ -82,13 +89,15 @@ def for_each(tx: "Transaction", room: str, params: Params, table: str, statement
     return Result(rows, sum(result.changed for result in results))
 
 
-def update_or_insert(tx: "Transaction", room: str, params: Params, update: str, insert: str) -> Result:
+def update_or_insert(tx: StatementRunner, room: str, params: Params, update: str, insert: str) -> Result:
     """Update a row or, if it does not exist, insert it."""
     updated = tx.execute(room, update, params)
     return updated if updated.changed else tx.execute(room, insert, params)
 
 
-def update_or_insert_each(tx: "Transaction", room: str, params: Params, table: str, update: str, insert: str) -> Result:
+def update_or_insert_each(
+    tx: StatementRunner, room: str, params: Params, table: str, update: str, insert: str
+) -> Result:
     """Update or insert a row for each row of a table parameter, whose columns are parameters."""
     results = [update_or_insert(tx, room, each, update, insert) for each in _each(params, table)]
     return Result([], sum(result.changed for result in results))

@@ -9,7 +9,7 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
+from typing import Any, Generic, ParamSpec, Protocol, TypeVar
 
 import msgspec
 
@@ -20,6 +20,17 @@ from ..adapters import is_connection
 from . import block
 from .block import Block
 from .declaration import Declaration, blaming_column, declare, parts_of, text_of, with_metadata
+
+
+class Publishes(Protocol):
+    """The part of the outbox that a repository needs."""
+
+    def publish_many(self, conn: Any, events: Iterable[Mapping[str, Any]], /) -> list[str]:
+        """Write events on a connection."""
+
+    async def apublish_many(self, conn: Any, events: Iterable[Mapping[str, Any]], /) -> list[str]:
+        """Write events on an async connection."""
+
 
 ConnectionOf = Callable[..., Any] | None  # from the arguments of a marked function to its connection
 
@@ -108,9 +119,6 @@ def _name(function: Any) -> str:
     return str(getattr(function, "__qualname__", function))
 
 
-if TYPE_CHECKING:
-    from ..async_publisher import AsyncPublisher
-
 M = TypeVar("M")
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -122,7 +130,7 @@ class Repository(Generic[M]):
     """The events of one plain model. Safe to share between threads, and to create at import."""
 
     def __init__(
-        self, outbox: "AsyncPublisher", declaration: Declaration, id: tuple[str, ...], connection: ConnectionOf
+        self, outbox: Publishes, declaration: Declaration, id: tuple[str, ...], connection: ConnectionOf
     ) -> None:
         self._outbox, self._declaration, self._id = outbox, declaration, id
         self._calls = Calls(declaration.model, connection)
@@ -249,13 +257,7 @@ class Repository(Generic[M]):
 
 
 def declared_repository(
-    outbox: "AsyncPublisher",
-    model: type[M],
-    table: str,
-    *,
-    id: str | Iterable[str],
-    connection: ConnectionOf,
-    **options: Any,
+    outbox: Publishes, model: type[M], table: str, *, id: str | Iterable[str], connection: ConnectionOf, **options: Any
 ) -> Repository[M]:
     """Return the repository of a model, checked. Raises InvalidTracking, InvalidType, InvalidTopic."""
     if not isinstance(model, type):
