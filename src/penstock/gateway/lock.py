@@ -33,6 +33,10 @@ _ASK = [(b"www-authenticate", b'Bearer realm="penstock"'), (b"www-authenticate",
 class ConnectionPlace(Protocol):
     """The connection that a request came on, in `scope[PLACE]`: it takes a place of its principal."""
 
+    @property
+    def most(self) -> int:
+        """The most connections of known clients at the port."""
+
     def know(self, principal: Principal) -> bool:
         """Set the principal of the connection; return False if it has too many connections."""
 
@@ -63,7 +67,10 @@ class Locked:
             principal = anonymous(peer)._replace(method=UNKNOWN)
         place: ConnectionPlace | None = scope.get(PLACE)
         if place is not None and principal.method != UNKNOWN and not place.know(principal):
-            busy = GatewayBusy("your connections are as many as one may hold of gateway.connections")
+            busy = GatewayBusy(
+                f"you hold as many of {place.most} connections as one client may (gateway.connections; a worker's "
+                "port has 100); close some"
+            )
             await send_problem(send, 503, busy, headers=[(b"connection", b"close")])
             return
         state = dict(scope.get("state") or {}, principal=principal, access=self._access)

@@ -144,14 +144,27 @@ def record_shown(record: LogRecord, *, delivered: bool = False, not_converted: s
 
 def topic_shown(found: TopicShown) -> Any:
     """Return a topic as a message."""
-    shown = {name: getattr(found, name) for name in ("name", "partitions", "records", "groups")}
-    return Topic(**shown, created_ms=to_ms(found.created_at))
+    return Topic(
+        name=found.name,
+        partitions=found.partitions,
+        records=found.records,
+        groups=found.groups,
+        created_ms=to_ms(found.created_at),
+    )
 
 
 def group_shown(found: GroupListed) -> Any:
     """Return a group as a message."""
-    names = ("name", "topics", "lag", "waiting", "held", "dead", "members")
-    return Group(**{name: getattr(found, name) for name in names}, paused=found.paused_at is not None)
+    return Group(
+        name=found.name,
+        topics=found.topics,
+        lag=found.lag,
+        waiting=found.waiting,
+        held=found.held,
+        dead=found.dead,
+        members=found.members,
+        paused=found.paused_at is not None,
+    )
 
 
 def _given(message: Any, field: str) -> Any:

@@ -18,12 +18,14 @@ from ..lock import DOOR
 from .administration import GROUPS, TOPICS
 from .answers import AnswerShare, response_of
 from .call import RestCall, RestDoor
+from .dead import DELIVERY
 from .leases import LEASES
-from .operating import ACCESS, DELIVERY, PERIODIC, SCHEDULED, STORE
 from .operations import Operation, described
 from .problems import SAFE, encoded, problem_of
 from .records import RECORDS
 from .requests import RestRoute, body_of, check_head, in_path, in_query
+from .schedules import PERIODIC, SCHEDULED
+from .store import ACCESS, STORE
 from .tail import TAIL
 
 _SUBJECTS = (TOPICS, RECORDS, TAIL, GROUPS, LEASES, DELIVERY, SCHEDULED, PERIODIC, STORE, ACCESS)

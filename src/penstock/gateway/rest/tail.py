@@ -30,7 +30,6 @@ from .problems import SAFE, encoded, problem_of
 TAIL = Operations("records")
 _AT_ONCE, _ABOUT_BYTES = 100, 1 << 18  # read together, and kept for a slow reader
 _LOOK_SECONDS = 0.2
-_TOO_MANY = "it serves too many streams"
 _QUIET_SECONDS = 10.0  # then a comment is sent, so that no proxy in between ends the connection
 
 
@@ -50,10 +49,15 @@ async def tail(call: RestCall) -> Response:
     call.allow(AccessRight.READ, topic(name))
     call.admit(name)
     if not call.door.streams.has(holder_of(call.principal)):
-        raise GatewayBusy(_TOO_MANY)
+        raise _full(call)
     opened = await call.door.in_thread(lambda: _opened(call, name))
     headers = SAFE | {"x-accel-buffering": "no"}
     return StreamingResponse(_events(call, name, opened), headers=headers, media_type="text/event-stream")
+
+
+def _full(call: RestCall) -> GatewayBusy:
+    streams = call.door.streams
+    return GatewayBusy(f"it sends {streams.used} streams of {streams.most} (gateway.streams); end some of yours")
 
 
 def _opened(call: RestCall, name: str) -> StoreTail:
@@ -81,7 +85,7 @@ async def _events(call: RestCall, name: str, opened: StoreTail) -> AsyncGenerato
     only, quiet = call.get("partition", int), 0.0
     told, holder = _of(opened, only), holder_of(call.principal)
     if not call.door.streams.take(holder):  # others have begun since this one was admitted
-        yield _event("error", bytes(problem_of(GatewayBusy(_TOO_MANY)).body))
+        yield _event("error", bytes(problem_of(_full(call)).body))
         return
     try:
         yield _place(told)
