@@ -28,8 +28,8 @@ from penstock.redaction import traced
 
 from ..readiness import StoreProbe
 from .door import peer_of
-from .messages import problem_of
 from .methods import refuse
+from .problems import problem_of
 
 try:
     import resource

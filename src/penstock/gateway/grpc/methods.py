@@ -22,7 +22,8 @@ from penstock.errors import BodyLate, GatewayBusy, InvalidInput, NotAllowed
 
 from ..door import SMALL_BYTES
 from .door import GrpcCall, GrpcDoor, principal_of
-from .messages import check_parts, problem_of, service
+from .messages import check_parts, service
+from .problems import CallProblem, problem_of
 
 _SHORT_SECONDS = 2.0  # for a message to arrive while room is short
 _STREAMS = {"PublishStream": AccessRight.WRITE, "Subscribe": AccessRight.READ}  # the right that each needs
@@ -153,7 +154,7 @@ async def _ended_well(work: Awaitable[Any], context: Any) -> Any:
     return await refuse(context, problem)
 
 
-async def refuse(context: Any, problem: tuple[Any, ...]) -> None:
+async def refuse(context: Any, problem: CallProblem) -> None:
     """End a call with an error."""
     try:
         await context.abort(*problem)

@@ -83,12 +83,12 @@ def places_of(text: str) -> dict[int, int]:
 
 async def _events(call: RestCall, name: str, opened: StoreTail) -> AsyncGenerator[bytes, None]:
     only, quiet = call.get("partition", int), 0.0
-    told, holder = _of(opened, only), holder_of(call.principal)
+    sent, holder = _of(opened, only), holder_of(call.principal)
     if not call.door.streams.take(holder):  # others have begun since this one was admitted
         yield _event("error", bytes(problem_of(_full(call)).body))
         return
     try:
-        yield _place(told)
+        yield _place(sent)
         while True:
             call.allow_still(AccessRight.READ, topic(name))
             records: Iterator[Record] = iter(opened.records())
@@ -98,9 +98,9 @@ async def _events(call: RestCall, name: str, opened: StoreTail) -> AsyncGenerato
                     yield _event("record", encoded(record_shown(each)))
                 quiet = 0.0
                 await asyncio.sleep(call.charge(name, found))
-            if _of(opened, only) != told:
-                told = _of(opened, only)
-                yield _place(told)
+            if _of(opened, only) != sent:
+                sent = _of(opened, only)
+                yield _place(sent)
             if quiet >= _QUIET_SECONDS:
                 quiet = 0.0
                 yield b":\n\n"
