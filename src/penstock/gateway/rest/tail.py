@@ -57,7 +57,10 @@ async def tail(call: RestCall) -> Response:
 
 def _full(call: RestCall) -> GatewayBusy:
     streams = call.door.streams
-    return GatewayBusy(f"it sends {streams.used} streams of {streams.most} (gateway.streams); end some of yours")
+    return GatewayBusy(
+        f"it sends {streams.used} streams of {streams.most} (gateway.streams), of which one client has three "
+        "quarters at most; end some of yours"
+    )
 
 
 def _opened(call: RestCall, name: str) -> StoreTail:
