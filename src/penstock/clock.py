@@ -38,7 +38,7 @@ class SystemClock:
 
 
 class SteadyClock(SystemClock):
-    """The machine's clock at its creation plus the time since, so that waits end on time when it is set."""
+    """The machine's clock at its creation plus the time since: setting the machine's clock does not move a wait."""
 
     __slots__ = ("_began_ms",)
 
@@ -69,7 +69,7 @@ def own_ms(clock: Clock) -> int | None:
 
 
 def host_ms(clock: Clock) -> int:
-    """Return monotonic milliseconds shared by a host, or a test clock's. They stop in sleep, so it ends no lease."""
+    """Return monotonic milliseconds shared by a host, or a test clock's. They stand still while the machine sleeps."""
     return int(clock.monotonic() * 1000)
 
 

@@ -48,7 +48,7 @@ class Series:
         self._noted: deque[tuple[Labels, float]] = deque()
 
     def note(self, amount: float, *labels: str) -> None:
-        """Note an amount, counted when the series is read or many are noted: counts of single events are cheap so."""
+        """Note an amount, to be counted when the series is read or many are noted: cheaper than a count per event."""
         self._noted.append((labels, amount))
         if len(self._noted) >= _MOST_NOTED:
             self._count_noted()

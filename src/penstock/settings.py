@@ -208,7 +208,10 @@ def _variable(path: str) -> str:
 
 
 def read_file(file: str | Path | None = None) -> tuple[Path, dict[str, dict[str, Any]]]:
-    """Return the settings file's path and tables, none by default. Raises SettingsFileUnreadable, UnknownSetting."""
+    """Return the settings file's path and tables; a missing default file has none.
+
+    Raises SettingsFileUnreadable, UnknownSetting.
+    """
     path = Path(FILE if file is None else file)
     try:
         tables = tomllib.loads(path.read_text("utf-8"))

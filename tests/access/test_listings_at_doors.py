@@ -56,7 +56,7 @@ def fill(rest: ServedRest, topic: str, group: str, place: int) -> None:
     create_group(rest.store, "team", topic, start="earliest")
     with closing(Outbox(rest.store)) as outbox, outbox.transaction() as conn:
         outbox.publish(conn, "paid", {}, key="k", topic=topic, owner="anna", at=NOW + timedelta(days=1, hours=place))
-        (of,) = conn.execute("SELECT id FROM penstock_topic WHERE name = ?", [topic]).fetchone()
+        ((of,),) = conn.execute("SELECT id FROM penstock_topic WHERE name = ?", [topic]).fetchall()
         dead = (1, of, 0, 0, "k", 0, 0, -1, 1, 1, "broken", 1000 + place, topic, "paid", 1)
         conn.execute(f"INSERT INTO penstock_dead ({DEAD}) VALUES (?{',?' * 14})", dead)
         lane = (1, of, 0, "k", 0, 0, -1, 1, 0, "broken", "held")

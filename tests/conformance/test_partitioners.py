@@ -5,11 +5,13 @@ from typing import Any
 
 import pytest
 
+from penstock import points
 from penstock.log.contract import Log
 from penstock.log.entry import key_bytes
 from penstock.membership.member import ClusterSettings, Member
 from penstock.model.partition import KAFKA, MURMUR3, partition_for
 from penstock.model.record import Record
+from penstock.operate.erase import erase
 from penstock.operate.why import Code, why
 from penstock.outbox.sequencer import Sequencer, SequencerSettings
 from tests.conformance.engines import StoreEngine
@@ -37,6 +39,10 @@ def publish(engine: StoreEngine, topic: str, *values: Any, **options: Any) -> No
             for key in (*KEYS, None):
                 engine.outbox.publish(conn, "t", value, key=key, topic=topic, **options)
         conn.commit()
+
+
+def _erase(engine: StoreEngine) -> None:
+    assert erase(engine.outbox, "me", clock=engine.clock).staged == 1
 
 
 def test_the_partitioners_differ() -> None:
@@ -77,6 +83,20 @@ def test_topics_of_both_kinds_are_moved_in_one_pass(engine: StoreEngine) -> None
     for topic in ("ours", "theirs", "new"):
         found = all_of(log, topic)
         assert all([record.value for record in found if record.key == key] == [1, 2] for key in KEYS)
+
+
+@pytest.mark.parametrize("kind", ["postgres"], indirect=True)
+def test_what_is_erased_after_the_pick_is_not_moved(engine: StoreEngine) -> None:
+    """Rows of such a topic are inserted and removed by their ids: the log gets none that is gone, and no hole."""
+    log = engine.outbox.log
+    log.create_topic("events", partitions=1, partitioner=KAFKA)
+    with engine.connect() as conn:
+        for value in (1, 2, 3):
+            engine.outbox.publish(conn, "t", value, key="k", topic="events", owner="me" if value == 2 else None)
+        conn.commit()
+    points.arm("sequencer.after_pick", lambda: _erase(engine))
+    assert engine.outbox.drain().sequenced == 2
+    assert [(record.offset, record.value) for record in all_of(log, "events")] == [(0, 1), (1, 3)]
 
 
 def test_a_topic_that_is_made_anew_has_its_new_partitioner_at_once(engine: StoreEngine) -> None:

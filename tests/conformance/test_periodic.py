@@ -155,6 +155,20 @@ def test_of_workers_that_look_at_once_one_publishes_the_tick(engine: StoreEngine
     assert engine.count("staged") == 1
 
 
+def test_a_tick_seen_before_its_schedule_was_changed_is_not_taken(engine: StoreEngine) -> None:
+    outbox = engine.another()
+    outbox.every(60, name="p", type="t")(lambda: 1)
+    ticker = a_ticker(outbox)
+    assert ticker.look()[0] == []
+    engine.clock.advance(MINUTE)
+    (due,), _ = ticker.look()
+    with engine.connect() as conn:
+        conn.execute("UPDATE penstock_periodic SET version = version + 1")  # and perhaps the same time for the next
+        conn.commit()
+    ticker.take(due)
+    assert engine.count("staged") == 0
+
+
 def a_ticker(outbox: Outbox) -> Ticker:
     return Ticker(outbox.database, outbox._tick_source(), outbox._clock, PeriodicSettings.load())
 

@@ -104,6 +104,24 @@ def failing(*values: int, times: int = 99) -> Body:
     return fail
 
 
+@pytest.mark.parametrize("kind", ["postgres"], indirect=True)
+def test_what_it_wrote_when_its_partition_was_taken_away_is_not_committed(books: Books) -> None:
+    """P5: it does not know yet, and its successor does the record again."""
+
+    def robbed(record: Record) -> None:
+        if len(calls) == 1:
+            with books.engine.connect() as conn:
+                conn.execute("UPDATE penstock_cursor SET owner = NULL, epoch = epoch + 1, crashes = 1")
+                conn.commit()
+
+    calls = books.handle(robbed)
+    books.publish(1)
+    books.engine.outbox.drain()
+    books.later()
+    assert books.read() == [1]
+    assert [each.redelivered for each in calls] == [False, True]
+
+
 def test_what_it_writes_is_there_with_its_progress(books: Books) -> None:
     books.handle()
     books.publish(1, 2, 3)

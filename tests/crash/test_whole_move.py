@@ -98,6 +98,19 @@ def test_the_move_itself_compares_owner_and_epoch(postgres_store: Store, databas
     assert breaches(postgres_store) == []
 
 
+def test_slots_that_another_fence_has_locked_are_not_moved(
+    postgres_store: Store, database: Database, fence: Fence, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The move compares owner and epoch itself, whatever the statement before it has locked."""
+    postgres_store.publish_committed("three", KEYS)
+    locking, run = fence.locking(fence.slots(), waiting=True), database.run_whole
+    monkeypatch.setattr(database, "run_whole", lambda calls: run([locking, calls[1]]))
+    stale = Fence(fence.owner, {slot: epoch - 1 for slot, epoch in fence.epochs.items()})
+    for wrong in (stale, Fence("somebody else", fence.epochs)):
+        assert whole(database, wrong).moved == 0
+    assert postgres_store.waiting() == len(KEYS)
+
+
 def test_what_is_staged_in_a_slot_that_was_not_locked_waits(
     postgres_store: Store, database: Database, fence: Fence
 ) -> None:

@@ -236,3 +236,8 @@ def test_a_coordinator_that_was_replaced_writes_nothing(postgres_store: str) -> 
         assert not older.write(held, generation_row(group))
         assert newer.commit(taken, {place: ClientCommit(3)})
         assert newer.committed("g")[0] == {place: ClientCommit(3, None)}
+        again, _ = older.take("g")  # the same broker: its former hold is over all the same
+        assert not older.commit(held, {place: ClientCommit(5)})
+        assert not older.write(held, generation_row(group))
+        assert older.write(again, generation_row(group))
+        assert older.committed("g")[0] == {place: ClientCommit(3, None)}

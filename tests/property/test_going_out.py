@@ -39,16 +39,22 @@ def test_it_is_joined_and_cut_as_sets_are(one: GoingOut, other: GoingOut) -> Non
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 10**9)), max_size=40), st.data())
 def test_it_has_all_that_began_and_its_row_is_bounded(feed: list[tuple[str, int]], data: st.DataObject) -> None:
-    """Whatever has ended since, in whatever order, and however far apart the log's offsets are."""
-    partition, offset, began = Partition(0), 0, set[int]()
+    """Whatever has ended since, in whatever order, and however far apart the log's offsets are.
+
+    Of what waits it has no more than may follow before it is written again.
+    """
+    partition, offset, began, fed = Partition(0), 0, set[int](), set[int]()
     for lane, gap in feed:
         if partition.room() > 0:
             offset += min(gap, partition.room()) if partition.position > partition.base else gap
             partition.feed(offset, lane, wanted=True)
+            fed.add(offset)
         for each in partition.take(0, data.draw(st.integers(0, 3))):
             began.add(each.offset)
             if data.draw(st.booleans()):
                 partition.finish(each.offset, Passed())
-        going_out = partition.going_out(data.draw(st.integers(0, 5)))
+        more = data.draw(st.integers(0, 5))
+        going_out = partition.going_out(more)
         assert all(map(going_out.has, began))
+        assert sum(map(going_out.has, fed - began)) <= more
         assert 4 * len(going_out.bitmap()) <= machine.WINDOW + END

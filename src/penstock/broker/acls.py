@@ -16,7 +16,7 @@ at all, which would open every door.
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from penstock.access.resource import CLUSTER, AccessRight, ResourceKind
 from penstock.access.rule import ANY, PLACE, AccessRule, RuleSet, matches, parse_rule
@@ -26,10 +26,8 @@ from penstock.wire.kafka.error_numbers import ErrorNumber as E
 from penstock.wire.kafka.layout import Message
 
 from .call import ClientCall, Reply, RequestHandler
+from .core import BrokerCore
 from .error_codes import error_fields
-
-if TYPE_CHECKING:
-    from .broker import Broker
 
 CLUSTER_NAME = "kafka-cluster"
 _USER, _EVERYWHERE = "User:", "*"
@@ -133,7 +131,7 @@ def by_resource(acls: list[Acl]) -> Iterator[Message]:
 class Acls:
     """Answers the ACL calls. Lives in the loop's thread; the pool asks the store."""
 
-    def __init__(self, broker: "Broker") -> None:
+    def __init__(self, broker: BrokerCore) -> None:
         self._broker = broker
         self.handlers: dict[int, RequestHandler] = {
             DESCRIBE_ACLS.key: self.describe,

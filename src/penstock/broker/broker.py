@@ -6,22 +6,18 @@ the log's thread writes produced records. Any other thread may call `start` and 
 
 import asyncio
 import logging
-from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Awaitable, Callable
 from ssl import SSLContext
 from threading import Event, Thread, get_ident
-from typing import Any, TypeVar
+from typing import Any
 
 from penstock.access.access import Access
 from penstock.access.places import ConnectionPlaces
 from penstock.access.principal import Principal
-from penstock.access.rate_limits import RateLimit, RateLimiter
 from penstock.access.settings import AccessSettings
-from penstock.clock import SYSTEM, Clock, cpu_seconds
+from penstock.clock import SYSTEM, Clock
 from penstock.errors import Error, InvalidRequest, Unauthenticated
 from penstock.log.batches import BatchLog
-from penstock.log.sql.lock_waits import LockWaits
 from penstock.log.store import Store
 from penstock.redaction import traced
 from penstock.sockets import ListeningPort, new_loop
@@ -29,42 +25,37 @@ from penstock.wire.kafka.apis.cluster import API_VERSIONS
 from penstock.wire.kafka.apis.records import FETCH, PRODUCE
 from penstock.wire.kafka.error_numbers import ErrorNumber
 from penstock.wire.kafka.layout import Message
-from penstock.wire.kafka.stepwise import CodecSteps, decode_request, encode_answer
+from penstock.wire.kafka.stepwise import decode_request, encode_answer
 
 from .acls import Acls
 from .call import Administration, ClientCall, Refused, Reply, RequestHandler
-from .cluster import Cluster, Topics
 from .coordinator import Coordinator
+from .core import BrokerCore
 from .error_codes import number_of
 from .fetch import FetchHandler
-from .flow_control import FlowControl
-from .group_admin import GroupAdmin, GroupOffsets
-from .measures import BrokerMeasures
+from .group_admin import GroupAdmin
+from .group_offsets import GroupOffsets
 from .metadata import ClusterMetadata
 from .process import Descriptors
 from .produce import ProduceHandler
 from .retention import RetentionTask
-from .sasl import KEYS as SASL_KEYS
-from .sasl import Sasl
+from .sasl import SASL_KEYS, Sasl
 from .session import Session, Slot
 from .settings import BrokerSettings
-from .slices import SLICE_SECONDS, Slices
 from .topic_admin import TopicAdmin
 from .transactions import TransactionHandler
 
 logger = logging.getLogger("penstock.broker")
-T = TypeVar("T")
 
 _FOR_ALL = (API_VERSIONS.key, *SASL_KEYS)  # requests open to clients that are not known yet
 _LONG_BYTES = 4096  # a longer request may hold a long list
 _LONG_ANSWER = 256  # elements
-_TICK_SECONDS = 0.1
-_LOOK_SECONDS = 1.0
+_TICK_SECONDS, _LOOK_SECONDS = 0.1, 1.0
 _STOP_SECONDS = 5.0
 _TIMEOUT_SECONDS = 10.0  # for a client to take an answer, while room is short
 
 
-class Broker(ListeningPort):
+class Broker(BrokerCore, ListeningPort):
     """Serves one store on one address, between `start` and `stop`."""
 
     _backlog = 1024
@@ -84,35 +75,17 @@ class Broker(ListeningPort):
         tls: SSLContext | None = None,
         clock: Clock = SYSTEM,
     ) -> None:
-        super().__init__(host, port)
-        self.store, self.batches, self.clock = store, batches, clock
-        self.settings = settings or BrokerSettings.load()
-        self.access, self._tls = access or Access(), tls
+        ListeningPort.__init__(self, host, port)
+        settings, access = settings or BrokerSettings.load(), access or Access()
+        BrokerCore.__init__(self, store, batches, administration, settings, access, clock)
         self.access_settings = access_settings or AccessSettings.load()
-        self.administration = administration
-        self.topics = Topics(store.log, store.bounds, clock)
-        self.cluster = Cluster(store, clock, lambda: self.metadata.forget())
-        self.produce_quota = _quota(self.settings.produce_bytes_per_second, clock)
-        self.fetch_quota = _quota(self.settings.fetch_bytes_per_second, clock)
-        self._advertised = advertised
+        self._tls, self._advertised = tls, advertised
         self._ready, self._failure = Event(), list[BaseException]()
+        self._stops: list[Callable[[], object]] = []
         self.sessions: set[Session] = set()
-        self.flow = FlowControl(self.settings.total_bytes, lambda work: self.loop.call_soon(work))
-        self._places = ConnectionPlaces[Session](self.settings.connections, Session.abort)
-        self.slices = Slices(clock)
-        self._tasks: set[asyncio.Task[Any]] = set()
-        self._pool = ThreadPoolExecutor(self.settings.threads, "penstock-broker")
-        self.lock_waits = LockWaits(store.database, self._pool)
-        self.is_stopping = False
-        self._looking = False
-        self._calls: deque[tuple[Callable[..., object], tuple[Any, ...]]] = deque()
-        self._is_called = False
-        self.loop_thread = 0
-        self.measures = BrokerMeasures(self)
+        self._places = ConnectionPlaces[Session](settings.connections, Session.abort)
         self.fetches, self.produces = FetchHandler(self), ProduceHandler(self)
         self.metadata, self.sasl = ClusterMetadata(self), Sasl(self)
-        self.ticks: list[Callable[[], None]] = []
-        self._stops: list[Callable[[], object]] = []
         self.groups = Coordinator(self)
         RetentionTask(self)
         offsets = GroupOffsets(self, self.groups)
@@ -152,62 +125,6 @@ class Broker(ListeningPort):
         self.sasl.stop()
         self.cluster.stop()
 
-    # -- for handlers
-
-    def call_soon(self, function: Callable[..., object], *arguments: Any) -> None:
-        """Call a function in the loop's thread, from any thread; do nothing once the loop has ended."""
-        self._calls.append((function, arguments))
-        if self._is_called:
-            return
-        self._is_called = True
-        try:
-            self.loop.call_soon_threadsafe(self._run_calls)
-        except RuntimeError:
-            logger.debug("the loop has ended before an answer was ready")
-
-    def _run_calls(self) -> None:
-        """Run the calls that other threads have queued; one wake-up serves them all."""
-        self._is_called = False
-        began = cpu_seconds()
-        for _ in range(len(self._calls)):
-            if cpu_seconds() - began >= SLICE_SECONDS:
-                self._is_called = True
-                self.loop.call_soon(self._run_calls)
-                return
-            function, arguments = self._calls.popleft()
-            try:
-                function(*arguments)
-            except Exception as exc:
-                logger.error("something for the loop of the Kafka port failed", exc_info=traced(exc))
-
-    async def run(self, work: Callable[[], T]) -> T:
-        """Run a query of the store in a thread of the pool."""
-        found = await self.loop.run_in_executor(self._pool, work)
-        self.slices.go_on()
-        return found
-
-    def spawn(self, slot: Slot | None, work: Coroutine[Any, Any, object]) -> None:
-        """Run a coroutine that answers later; an exception ends the connection."""
-        task = self.loop.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(lambda done: self._ended(slot, done))
-
-    def work(self, slot: Slot, steps: CodecSteps[None]) -> None:
-        """Run the steps of a request: those that fit into its slice now, the rest in turns."""
-        if self.slices.at_once(steps) is None:
-            self.spawn(slot, self.slices.run(steps))
-
-    def look_for_topics(self) -> None:
-        """Look for new topics soon; concurrent calls share a look."""
-        if not self._looking:
-            self._looking = True
-            self.spawn(None, self._refresh())
-
-    async def refresh_topics(self) -> None:
-        """Look for new topics now."""
-        await self.run(self.topics.refresh)
-        self.fetches.ends.forget(self.topics.by_id)
-
     # -- connections
 
     def admit(self, session: Session) -> bool:
@@ -236,20 +153,6 @@ class Broker(ListeningPort):
         self.flow.leave(session)
         self.sessions.discard(session)
         self._places.leave(session)
-
-    def charge(self, slot: Slot, quota: RateLimiter, size: int, sizes: Mapping[str, int]) -> int:
-        """Charge bytes to a client id, and bytes of topics to a principal.
-
-        Return how many milliseconds the client has to wait.
-        """
-        waits = [quota.charge(slot.request.client_id, "", size)]
-        if self.access.has_limits:
-            # Enough buckets of made-up names would evict the full one.
-            known = (each for each in sizes.items() if each[0] in self.topics.by_name)
-            waits += [self.access.charge(slot.session.principal, *each) for each in known]
-        throttle_ms = int(max(waits) * 1000)
-        self.measures.throttled_ms += throttle_ms
-        return throttle_ms
 
     # -- requests
 
@@ -334,19 +237,6 @@ class Broker(ListeningPort):
         else:
             slot.fill_bare(number.to_bytes(2, "big"))
 
-    def _ended(self, slot: Slot | None, task: asyncio.Task[Any]) -> None:
-        self._tasks.discard(task)
-        error = None if task.cancelled() else task.exception()
-        if error is not None:
-            self.failed(slot, error)
-
-    def failed(self, slot: Slot | None, error: BaseException) -> None:
-        """End the connection of a request that cannot be answered."""
-        if not isinstance(error, Error):
-            logger.error("a request failed", exc_info=traced(error))
-        if slot is not None:
-            slot.session.refuse(error if isinstance(error, Error) else Error("a request failed"))
-
     # -- the loop
 
     def _run(self) -> None:
@@ -413,7 +303,7 @@ class Broker(ListeningPort):
                 self.look_for_topics()
                 self._close_idle(now)
                 self._make_room(now)
-                self.measures.tell()
+                self.measures.tell(len(self.sessions))
                 self._close_unknown(now)
                 descriptors.look()
 
@@ -443,19 +333,6 @@ class Broker(ListeningPort):
                     session.refuse(Unauthenticated("the credential has expired or was revoked"))
             elif now - session.began > longest:
                 session.refuse(Unauthenticated("nothing was shown in time"))
-
-    async def _refresh(self) -> None:
-        try:
-            await self.run(self.topics.refresh)
-        except Error as exc:
-            logger.debug("topics were not read: %s", exc)
-        finally:
-            self._looking = False
-
-
-def _quota(bytes_per_second: int, clock: Clock) -> RateLimiter:
-    """Return the limit of each client id; 0 is none."""
-    return RateLimiter((RateLimit("*", "*", bytes_per_second),) if bytes_per_second else (), clock)
 
 
 def _is_long(answer: Message) -> bool:

@@ -1,4 +1,4 @@
-"""The topics of one store as this broker knows them, and its brokers, each a member that leads some partitions.
+"""The brokers of one store, each a member that leads some partitions.
 
 A rendezvous hash over the living brokers finds the leader of a partition and the coordinator of a group: all
 brokers get the same result, and when one goes only its own share moves. Any broker serves any partition, so a
@@ -10,20 +10,14 @@ deletes its row, and leaves the list at once.
 """
 
 import logging
-from collections.abc import Callable
 from hashlib import blake2b
-from threading import Event, Lock, Thread
-from types import MappingProxyType
+from threading import Event, Thread
 from typing import NamedTuple
-from uuid import UUID
 
 from penstock.backoff import Backoff, PollingSettings
 from penstock.clock import Clock
 from penstock.database.database import Transaction
-from penstock.errors import UnknownTopic
-from penstock.log.contract import Log, Topic
 from penstock.log.store import Store
-from penstock.log.topics import MessageBounds, topic_uuid
 from penstock.membership.member import ClusterSettings, Member
 
 logger = logging.getLogger("penstock.broker")
@@ -43,11 +37,11 @@ class BrokerNode(NamedTuple):
 class Cluster:
     """This broker among the others, between `start` and `stop`. Reading is safe from any thread."""
 
-    def __init__(self, store: Store, clock: Clock, changed: Callable[[], None]) -> None:
-        """`changed` is called, from a thread, when brokers come or go."""
-        self._store, self._clock, self._changed = store, clock, changed
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store, self._clock = store, clock
         self._settings = ClusterSettings.load()
         self.member = Member(store.database, self._settings, clock)
+        self.version = 0  # rises when brokers come or go
         self.nodes: tuple[BrokerNode, ...] = ()  # the living brokers
         self.listed: tuple[BrokerNode, ...] = ()  # the brokers that clients see, by number
         self._died: dict[str, float] = {}  # when each death was noticed here, by member
@@ -104,7 +98,7 @@ class Cluster:
         listed = tuple(BrokerNode(*row[:3]) for row in rows if row[3] not in late)
         if nodes and (nodes, listed) != (self.nodes, self.listed):
             self.nodes, self.listed = nodes, listed
-            self._changed()
+            self.version += 1  # last: with a new version nobody reads old nodes
         for row in rows:
             if row[3] in late:
                 self._forget(row[0], row[3])
@@ -131,45 +125,3 @@ class Cluster:
 
 def _weight(name: str, node_id: int) -> bytes:
     return blake2b(f"{name}/{node_id}".encode(), digest_size=8).digest()
-
-
-class Topics:
-    """All topics by name and id. `version` rises when one is made, deleted or grown. Safe from any thread."""
-
-    def __init__(self, log: Log, bounds: MessageBounds, clock: Clock) -> None:
-        self._log, self.bounds, self._clock, self._lock = log, bounds, clock, Lock()
-        self.cluster_id = log.identity().id  # the name of the log, as the cluster's
-        self.version = 0
-        self._listed: list[Topic] = []
-        self.by_name: MappingProxyType[str, Topic] = MappingProxyType({})
-        self.by_id: MappingProxyType[int, Topic] = MappingProxyType({})
-        self.by_uuid: MappingProxyType[UUID, Topic] = MappingProxyType({})
-
-    def refresh(self) -> None:
-        """Read the present topics."""
-        with self._lock:
-            found = self._log.topics()
-            self.bounds.refresh(self._clock.monotonic())
-            if found == self._listed:
-                return
-            self._listed = found
-            self.by_name = MappingProxyType({each.name: each for each in found})
-            self.by_id = MappingProxyType({each.id: each for each in found})
-            self.by_uuid = MappingProxyType({self.uuid(each): each for each in found})
-            self.version += 1
-
-    def get(self, name: str) -> Topic:
-        """Return a known topic. Raises UnknownTopic."""
-        found = self.by_name.get(name)
-        if found is None:
-            raise UnknownTopic(name)
-        return found
-
-    def having(self, name: str, partition: int) -> Topic | None:
-        """Return a known topic, if it has a partition."""
-        topic = self.by_name.get(name)
-        return topic if topic is not None and 0 <= partition < topic.partitions else None
-
-    def uuid(self, topic: Topic) -> UUID:
-        """Return the id by which Kafka's clients know a topic: permanent, and never another topic's."""
-        return topic_uuid(self.cluster_id, topic.id)

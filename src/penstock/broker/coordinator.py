@@ -9,7 +9,7 @@ import logging
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from penstock.access import resource
 from penstock.access.resource import AccessRight
@@ -20,10 +20,8 @@ from penstock.wire.kafka.error_numbers import ErrorNumber as E
 from penstock.wire.kafka.layout import Message
 
 from .call import ClientCall, Refused, Reply, RequestHandler
+from .core import BrokerCore
 from .group import MEMBER_BYTES, ClientGroupStore, ConsumerGroup, GroupMember, GroupState, Hold, generation_row
-
-if TYPE_CHECKING:
-    from .broker import Broker
 
 logger = logging.getLogger("penstock.groups")
 
@@ -47,7 +45,7 @@ class HeldGroup:
 class Coordinator:
     """Answers requests of group members. Lives in the loop's thread."""
 
-    def __init__(self, broker: "Broker") -> None:
+    def __init__(self, broker: BrokerCore) -> None:
         self._broker = broker
         self.store = ClientGroupStore(broker.store, broker.clock, broker.cluster.member.id)
         self.held: dict[str, HeldGroup] = {}

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from threading import Lock
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from penstock import tracing
 from penstock.access import resource
@@ -23,12 +23,10 @@ from penstock.wire.kafka.error_numbers import ErrorNumber as E
 from penstock.wire.kafka.hot import FetchedPart, Wanted, WantedPart, decode_fetch, encode_fetched
 from penstock.wire.kafka.stepwise import CodecSteps
 
+from .core import BrokerCore
 from .error_codes import number_of
 from .fetch_spans import tell_fetch
 from .session import Slot
-
-if TYPE_CHECKING:
-    from .broker import Broker
 
 logger = logging.getLogger("penstock.broker")
 
@@ -137,9 +135,10 @@ class Waiters:
 class FetchHandler:
     """Answers Fetch."""
 
-    def __init__(self, broker: "Broker") -> None:
+    def __init__(self, broker: BrokerCore) -> None:
         self._broker = broker
         self.ends, self.waiters = KnownEnds(), Waiters()
+        broker.refreshes.append(lambda: self.ends.forget(broker.topics.by_id))
         self._damage_told: dict[Key, str] = {}  # by partition: the failure that was logged last
 
     def moved(self, topic_id: int, partition: int) -> None:

@@ -1,23 +1,20 @@
 """The counts of the Kafka port: kept without a lock in the loop's thread, published now and then."""
 
 from collections import Counter
-from typing import TYPE_CHECKING
 
 from penstock import metrics
 from penstock.wire.kafka.apis import APIS
 
-if TYPE_CHECKING:
-    from .broker import Broker
+from .flow_control import FlowControl
 
-_UNKNOWN = "unknown"
 _MOST_TIMES = 10_000  # between two publications; the rest of a flood is alike
 
 
 class BrokerMeasures:
     """Counts of one broker. Lives in the loop's thread."""
 
-    def __init__(self, broker: "Broker") -> None:
-        self._broker = broker
+    def __init__(self, store: str, flow: FlowControl) -> None:
+        self._store, self._flow = store, flow
         self.requests: Counter[int] = Counter()  # by API
         self.produced: Counter[str] = Counter()  # bytes of records that were written, by topic
         self.fetched: Counter[str] = Counter()  # bytes of records that were sent, by topic
@@ -35,10 +32,10 @@ class BrokerMeasures:
         """Count a client's read that met damage."""
         self._damaged[topic] += 1
 
-    def tell(self) -> None:
+    def tell(self, connections: int) -> None:
         """Publish the counts since the last time, and the gauges."""
         for key, count in self.requests.items():
-            metrics.KAFKA_REQUESTS.add(count, api=APIS[key].name if key in APIS else _UNKNOWN)
+            metrics.KAFKA_REQUESTS.add(count, api=APIS[key].name if key in APIS else "unknown")
         for series, counts in (
             (metrics.KAFKA_PRODUCED, self.produced),
             (metrics.KAFKA_FETCHED, self.fetched),
@@ -53,15 +50,13 @@ class BrokerMeasures:
         metrics.KAFKA_THROTTLED.add(self.throttled_ms / 1000)
         metrics.KAFKA_REFUSED.add(self.refused)
         self.throttled_ms = self.refused = 0
-        broker, store = self._broker, self._broker.store.name
-        metrics.KAFKA_CONNECTIONS.set(len(broker.sessions), store=store)
-        metrics.KAFKA_BYTES.set(broker.flow.requests.used, store=store, of="requests")
-        metrics.KAFKA_BYTES.set(broker.flow.answers.used, store=store, of="answers")
+        metrics.KAFKA_CONNECTIONS.set(connections, store=self._store)
+        metrics.KAFKA_BYTES.set(self._flow.requests.used, store=self._store, of="requests")
+        metrics.KAFKA_BYTES.set(self._flow.answers.used, store=self._store, of="answers")
 
     def forget(self) -> None:
         """Publish a last time, and reset the gauges."""
-        self.tell()
-        store = self._broker.store.name
-        metrics.KAFKA_CONNECTIONS.forget(store)
+        self.tell(0)
+        metrics.KAFKA_CONNECTIONS.forget(self._store)
         for of in ("requests", "answers"):
-            metrics.KAFKA_BYTES.forget(store, of)
+            metrics.KAFKA_BYTES.forget(self._store, of)

@@ -2,7 +2,7 @@
 
 import re
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from penstock.access import resource
 from penstock.access.resource import CLUSTER, AccessRight
@@ -19,12 +19,10 @@ from penstock.wire.kafka.layout import Message
 from penstock.wire.kafka.stepwise import encode_element
 
 from .call import ClientCall, Refused, Reply, RequestHandler
+from .core import BrokerCore
 from .error_codes import number_of
 from .fetch import LEADER_EPOCH
 from .slices import parts_of
-
-if TYPE_CHECKING:
-    from .broker import Broker
 
 _LATEST, _EARLIEST, _LATEST_TIME = -1, -2, -3
 _COORDINATED = {  # by their kind: the resource of a name, and the answer to clients without a right to it
@@ -40,10 +38,10 @@ _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 class ClusterMetadata:
     """Answers requests that change nothing."""
 
-    def __init__(self, broker: "Broker") -> None:
+    def __init__(self, broker: BrokerCore) -> None:
         self._broker = broker
         self._encoded: dict[tuple[str, int], bytes] = {}
-        self._encoded_of: tuple[int, Any] = (-1, None)
+        self._encoded_of = (-1, -1)  # the versions of the topics and of the brokers
         self.handlers: dict[int, RequestHandler] = {
             API_VERSIONS.key: self.api_versions,
             METADATA.key: self.metadata,
@@ -52,10 +50,6 @@ class ClusterMetadata:
             LIST_OFFSETS.key: self.list_offsets,
             OFFSET_FOR_LEADER_EPOCH.key: self.offset_for_leader_epoch,
         }
-
-    def forget(self) -> None:
-        """Drop encoded topics, from any thread: leaders may have changed."""
-        self._encoded = {}
 
     # -- versions and brokers
 
@@ -178,7 +172,7 @@ class ClusterMetadata:
         """Return a topic, encoded; cached until topics or brokers change."""
         if not call.may(AccessRight.DESCRIBE, resource.topic(topic.name)):
             return {"error_code": ErrorNumber.TOPIC_AUTHORIZATION_FAILED, "name": topic.name, "partitions": ()}
-        of = (self._broker.topics.version, self._broker.cluster.nodes)
+        of = (self._broker.topics.version, self._broker.cluster.version)
         if of != self._encoded_of:
             self._encoded, self._encoded_of = {}, of
         known = self._encoded.get((topic.name, call.version))

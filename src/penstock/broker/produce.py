@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from threading import get_ident
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from penstock.access import resource
 from penstock.access.resource import AccessRight
@@ -16,11 +16,9 @@ from penstock.wire.kafka.hot import AnsweredPart, Produced, ProducedPart, decode
 from penstock.wire.kafka.record_batch import HEADER_BYTES, MAGIC, Compression
 from penstock.wire.kafka.stepwise import CodecSteps
 
+from .core import BrokerCore
 from .error_codes import number_of
 from .session import Slot
-
-if TYPE_CHECKING:
-    from .broker import Broker
 
 _MAGIC_AT, _ATTRIBUTES_AT, _CODEC_BITS = 16, 22, 0x07
 _TRANSACTIONAL_BIT = 0x10
@@ -40,7 +38,7 @@ class ProduceBegun(NamedTuple):
 class ProduceHandler:
     """Answers Produce. Lives in the loop's thread; the log calls back from its own."""
 
-    def __init__(self, broker: "Broker") -> None:
+    def __init__(self, broker: BrokerCore) -> None:
         self._broker = broker
 
     def begin(self, slot: Slot) -> None:

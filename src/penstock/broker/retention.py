@@ -1,14 +1,12 @@
 """Retention while the Kafka port is served: one of all brokers deletes records that have expired."""
 
 import logging
-from typing import TYPE_CHECKING
 
 from penstock.delivery.retention import Retention
 from penstock.delivery.retention_rule import RetentionSettings
 from penstock.errors import Error
 
-if TYPE_CHECKING:
-    from .broker import Broker
+from .core import BrokerCore
 
 logger = logging.getLogger("penstock.retention")
 
@@ -16,7 +14,7 @@ logger = logging.getLogger("penstock.retention")
 class RetentionTask:
     """Runs passes from time to time. Workers do the same: a double pass deletes once."""
 
-    def __init__(self, broker: "Broker") -> None:
+    def __init__(self, broker: BrokerCore) -> None:
         settings = RetentionSettings.load()
         self._broker, self._seconds = broker, settings.interval.total_seconds()
         self._retention = Retention(broker.store, settings, broker.clock)

@@ -15,9 +15,7 @@ import asyncio
 import re
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
 
-from penstock.access.logins import ScramLogin
 from penstock.access.principal import Principal
 from penstock.access.scram import MECHANISMS
 from penstock.errors import Unauthenticated
@@ -25,23 +23,14 @@ from penstock.wire.kafka.apis.security import SASL_AUTHENTICATE, SASL_HANDSHAKE
 from penstock.wire.kafka.error_numbers import ErrorNumber as E
 from penstock.wire.kafka.layout import Message
 
-from .session import Session, Slot
+from .core import BrokerCore
+from .session import Login, Session, Slot
 
-if TYPE_CHECKING:
-    from .broker import Broker
-
-KEYS = (SASL_HANDSHAKE.key, SASL_AUTHENTICATE.key)
+SASL_KEYS = (SASL_HANDSHAKE.key, SASL_AUTHENTICATE.key)
 _BEARER = re.compile(r"n,(?:a=([^,\x01]*))?,\x01((?:[A-Za-z]+=[^\x01]*\x01)+)\x01")
 _SENDS_SECRETS = ("PLAIN", "OAUTHBEARER")
 _THREADS = 2
 _FORM = "the bytes are none of that mechanism"
-
-
-class Login(NamedTuple):
-    """The exchange that a connection has begun: its mechanism, and the state of SCRAM."""
-
-    mechanism: str
-    scram: ScramLogin | None
 
 
 class Sasl:
@@ -50,7 +39,7 @@ class Sasl:
     Not in the threads that ask the store: any client may cause a hash, and known clients must go on meanwhile.
     """
 
-    def __init__(self, broker: "Broker") -> None:
+    def __init__(self, broker: BrokerCore) -> None:
         self._broker = broker
         self._threads = ThreadPoolExecutor(_THREADS, "penstock-login")
 

@@ -8,10 +8,14 @@ answers that are ready go out in one write.
 import asyncio
 import logging
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple, Protocol
 
+from penstock.access.access import Access
+from penstock.access.logins import ScramLogin
 from penstock.access.places import holder_of
 from penstock.access.principal import ANONYMOUS, Peer, Principal, anonymous, is_loopback
+from penstock.access.settings import AccessSettings
+from penstock.clock import Clock
 from penstock.errors import Error, InvalidRequest, Unauthenticated
 from penstock.redaction import words
 from penstock.wire.kafka import Buffer
@@ -19,9 +23,9 @@ from penstock.wire.kafka.apis.records import PRODUCE
 from penstock.wire.kafka.connection import KafkaRequest, RequestReader, answer_head
 from penstock.wire.kafka.layout import Api
 
-if TYPE_CHECKING:
-    from .broker import Broker
-    from .sasl import Login
+from .flow_control import FlowControl
+from .measures import BrokerMeasures
+from .settings import BrokerSettings
 
 logger = logging.getLogger("penstock.broker")
 
@@ -65,10 +69,34 @@ class Slot:
         self.session.filled(self)
 
 
+class Login(NamedTuple):
+    """The SASL exchange that a connection has begun: its mechanism, and the state of SCRAM."""
+
+    mechanism: str
+    scram: ScramLogin | None
+
+
+class _SessionBroker(Protocol):
+    """The broker, as far as a connection uses it."""
+
+    settings: BrokerSettings
+    access_settings: AccessSettings
+    access: Access
+    clock: Clock
+    loop: asyncio.AbstractEventLoop
+    flow: FlowControl
+    measures: BrokerMeasures
+
+    def admit(self, session: "Session") -> bool: ...
+    def know(self, session: "Session", principal: Principal) -> bool: ...
+    def dismiss(self, session: "Session") -> None: ...
+    def begin(self, slot: Slot) -> None: ...
+
+
 class Session(asyncio.BufferedProtocol):
     """The protocol of one connection. Lives in the loop's thread."""
 
-    def __init__(self, broker: "Broker") -> None:
+    def __init__(self, broker: _SessionBroker) -> None:
         self._broker = broker
         self._connection = RequestReader(broker.settings.frame_bytes)
         self._transport: Any = None

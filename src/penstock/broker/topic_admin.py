@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from penstock.access import resource
 from penstock.access.resource import CLUSTER, AccessRight
@@ -19,11 +19,9 @@ from penstock.wire.kafka.layout import Message
 
 from . import topic_configs
 from .call import ClientCall, Refused, Reply, RequestHandler
+from .core import BrokerCore
 from .error_codes import error_fields
 from .topic_configs import CLEANUP, Setting, TopicConfig, compaction_of, is_kept_whole, read_configs
-
-if TYPE_CHECKING:
-    from .broker import Broker
 
 _TOPIC, _BROKER = 2, 4  # kinds of resources that have configs
 _OF_TOPIC, _DEFAULT = 1, 5  # sources of a config
@@ -37,7 +35,7 @@ ReadConfigs = Callable[[Message, Mapping[str, str | None]], dict[str, str | None
 class TopicAdmin:
     """Answers requests that change topics. Lives in the loop's thread."""
 
-    def __init__(self, broker: "Broker") -> None:
+    def __init__(self, broker: BrokerCore) -> None:
         self._broker = broker
         self.handlers: dict[int, RequestHandler] = {
             apis.CREATE_TOPICS.key: self.create,

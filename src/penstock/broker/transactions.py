@@ -2,7 +2,6 @@
 
 import logging
 from functools import partial
-from typing import TYPE_CHECKING
 
 from penstock.access import resource
 from penstock.access.resource import AccessRight, ResourceKind
@@ -18,13 +17,11 @@ from penstock.wire.kafka.layout import Message
 
 from .call import ClientCall, Refused, Reply, RequestHandler
 from .coordinator import Coordinator, checked
+from .core import BrokerCore
 from .error_codes import number_of
 from .group import GroupState
-from .group_admin import GroupOffsets, answered
+from .group_offsets import GroupOffsets, answered
 from .transaction_store import KAFKA_NAMES, ProducerId, TransactionStore
-
-if TYPE_CHECKING:
-    from .broker import Broker
 
 logger = logging.getLogger("penstock.transactions")
 
@@ -34,7 +31,7 @@ _LOOK_SECONDS, _EXPIRE_SECONDS = 1.0, 600.0
 class TransactionHandler:
     """Answers requests of producers. Lives in the loop's thread."""
 
-    def __init__(self, broker: "Broker", groups: Coordinator, offsets: GroupOffsets) -> None:
+    def __init__(self, broker: BrokerCore, groups: Coordinator, offsets: GroupOffsets) -> None:
         self._broker, self._groups, self._offsets = broker, groups, offsets
         self._store = TransactionStore(broker.store, broker.batches, broker.clock)
         self._looking = False

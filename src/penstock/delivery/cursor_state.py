@@ -1,4 +1,4 @@
-"""What one owner keeps of a partition beside its lanes. No I/O.
+"""The state of one partition beside its lanes, as its owner keeps it. No I/O.
 
 The sets of offsets that a cursor stores, the passed ones and those handed out; the suspects, records that may have
 killed their process; and the records that it passes over because no handler wants their type.

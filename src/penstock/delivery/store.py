@@ -294,7 +294,7 @@ class GroupStore:
             taken[partition].close(barrier)
         self._load_late(tx, taken)
         for partition, owned in taken.items():
-            if partition in lost:  # the last owner has died: what it had begun is judged
+            if partition in lost:  # the last owner has died: judge the records it had begun
                 owned.killers = owned.trial.died(owned.epoch - 1)
                 trial = owned.trial.encode()
                 tx.change("delivery", "cursor_judge", partition=partition, trial=trial, **self._ids)

@@ -1,4 +1,4 @@
-"""What the doors of a store share: threads, groups, the way records are added; and one call of a client.
+"""The shared part of a store's doors (threads, groups, appending), and one call of a client.
 
 A call has its principal, and checks its rights.
 """

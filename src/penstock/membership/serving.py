@@ -1,4 +1,4 @@
-"""What a member writes into its own row: the domains it shares in, and its status.
+"""The row of a member: the domains it shares in, and its status.
 
 Each heartbeat writes the status, so that other processes can tell why work waits there. It covers only conditions that
 last, within bounds: a heartbeat costs the same in every condition.

@@ -1,4 +1,4 @@
-"""What operations share: their first argument, topics they may reveal, names to ids, and listings in pages."""
+"""The common part of operations: their first argument, topics they may reveal, names to ids, and listings in pages."""
 
 import binascii
 from base64 import urlsafe_b64decode, urlsafe_b64encode

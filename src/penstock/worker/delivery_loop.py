@@ -24,7 +24,7 @@ from .calling.hung_calls import HungCalls
 from .calling.runner import Runner
 from .group import bounds
 from .group.delivery import GroupDelivery
-from .group.settlements import Trials
+from .group.suspects import Trials
 from .group.unit_threads import UnitThreads
 from .handler import about_record
 from .known_log import LogEnds, MovedRecords, ReadCache, TopicEntry
@@ -411,10 +411,15 @@ class DeliveryLoop:
             assert units is not None
             units.interrupt(unit)
         for task in running + [unit.tasks[unit.called - 1] for unit in in_units if unit.called]:
-            still = "handler %s still runs on %s %s after the grace period; it will be delivered again"
             record = task.record
             fields = about_record(task.handler, record)
-            logger.warning(still, task.handler.id, record.type or "record", record.id, extra=fields)
+            logger.warning(
+                "handler %s still runs on %s %s after the grace period; it will be delivered again",
+                task.handler.id,
+                record.type or "record",
+                record.id,
+                extra=fields,
+            )
         # Without a settling nothing is released: the next owner must know that some records come again.
         if self._quietly(self._settle) or self._quietly(self._settle):
             self._quietly(self._release)

@@ -40,7 +40,7 @@ NewDelivery = Callable[[Subscription, Topic], tuple[int, AnyDelivery]]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ServingPlan:
-    """The groups, filters and schedules of a worker, and how it shares them. `pins`: see `WorkerPlan`."""
+    """The groups, filters and schedules of a worker, and how it shares them. `pins`: the partitions it may own."""
 
     cluster: ClusterSettings
     polling: PollingSettings

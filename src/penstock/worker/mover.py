@@ -210,5 +210,8 @@ class Mover:
         try:
             self._member.leave()
         except Exception as exc:
-            kept = "could not give the slots back; others take them when the lease ends"
-            logger.warning(kept, exc_info=traced(exc), extra={"member": self._member.id, "error": words(exc)})
+            logger.warning(
+                "could not give the slots back; others take them when the lease ends",
+                exc_info=traced(exc),
+                extra={"member": self._member.id, "error": words(exc)},
+            )

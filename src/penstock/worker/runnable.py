@@ -170,6 +170,8 @@ def _signals(worker: Runnable, stopping: Event) -> Iterator[None]:
 def _end_by_force(ended: Event) -> None:
     """End the process if its workers do not: a call to a store that hangs cannot be interrupted."""
     if not ended.wait(FORCED_SECONDS):
-        leaving = "the store does not answer: leaving without giving the work back; other workers take over once "
-        logger.error(leaving + "the lease has ended")
+        logger.error(
+            "the store does not answer: leaving without giving the work back; "
+            "other workers take over once the lease has ended"
+        )
         os._exit(1)

@@ -28,7 +28,8 @@ from penstock.outbox.bell import BellSettings
 from .calling.runner import ProcessingSettings
 from .delivery_loop import DeliveryLoop
 from .group.delivery import GroupDelivery
-from .group.settlements import Settled, Trials
+from .group.settlements import Settled
+from .group.suspects import Trials
 from .group.transactional import TransactionalDelivery
 from .handler import Subscription
 from .handlers import Handlers

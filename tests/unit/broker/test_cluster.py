@@ -20,11 +20,10 @@ class Brokers:
 
     def __init__(self, store: Store) -> None:
         self.store, self.clock = store, FakeClock()
-        self.changes = 0
 
     def start(self, port: int) -> Cluster:
         """Let a broker serve a port."""
-        made = Cluster(self.store, self.clock, self._changed)
+        made = Cluster(self.store, self.clock)
         made.start("127.0.0.1", port)
         return made
 
@@ -34,9 +33,6 @@ class Brokers:
         assert broker._thread is not None
         broker._thread.join()
         self.clock.advance(ClusterSettings.load().lease_ttl + timedelta(seconds=1))
-
-    def _changed(self) -> None:
-        self.changes += 1
 
 
 @pytest.fixture
@@ -65,8 +61,10 @@ def two(brokers: Brokers) -> Iterator[tuple[Cluster, Cluster]]:
 def test_a_dead_broker_leads_nothing_and_is_listed_for_a_minute(brokers: Brokers, two: tuple[Cluster, Cluster]) -> None:
     first, second = two
     assert any(first.coordinator(name).port == 2 for name in NAMES)
+    version = first.version
     brokers.die(second)
     assert looked(first) == ([1], [1, 2])
+    assert first.version > version
     assert all(first.coordinator(name).port == 1 for name in NAMES)
     assert all(first.leader(1, partition) == first.id for partition in range(40))
     brokers.clock.advance(timedelta(seconds=LISTED_SECONDS - 1))

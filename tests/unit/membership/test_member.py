@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 import pytest
 
@@ -145,6 +146,23 @@ def test_a_heartbeat_renews_the_lease(a_member: Joining, clock: FakeClock) -> No
         second.heartbeat()
         assert second.take() == 0
     assert first.is_live()
+
+
+def test_a_lease_counts_from_when_the_heartbeat_was_sent(
+    a_member: Joining, database: Database, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer may come late: when it comes says nothing of when the row was written."""
+    member, run = a_member(), database.run
+
+    def late(*args: Any, **options: Any) -> Any:
+        found = run(*args, **options)
+        clock.advance(timedelta(seconds=20))
+        return found
+
+    monkeypatch.setattr(database, "run", late)
+    member.heartbeat()
+    clock.advance(LEASE - timedelta(seconds=20))
+    assert not member.is_live()
 
 
 def test_a_member_believes_in_its_lease_only_as_long_as_nobody_can_have_taken_over(

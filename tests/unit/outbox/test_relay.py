@@ -407,6 +407,21 @@ def test_what_it_appends_after_the_rows_of_another_batch_were_settled_hides_noth
     assert logged(engine) == [1, 2, 3]
 
 
+def test_an_owner_that_comes_back_appends_in_its_new_epoch(engine: StoreEngine, member: Member, store: Store) -> None:
+    one = sequencer(engine)
+    publish(engine, 1)
+    assert one.sequence(member.fence).moved == 1
+    member.release()
+    other = joined(engine, store.database)
+    publish(engine, 2)
+    move_all(engine, other)
+    other.release()
+    member.take()
+    publish(engine, 3)
+    assert one.sequence(member.fence).moved == 1
+    assert logged(engine) == [1, 2, 3]
+
+
 def test_a_topic_that_another_makes_first_is_taken_as_it_is(
     engine: StoreEngine, member: Member, log: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -101,7 +101,7 @@ def test_a_conflict_at_the_commit_is_run_again_and_a_lost_commit_is_not(
 ) -> None:
     commit, errors = SqliteDialect.commit, [a_busy_file()]
 
-    def failing(self: SqliteDialect, conn: sqlite3.Connection) -> None:
+    def failing(self: SqliteDialect, conn: Any) -> None:
         if errors:
             raise errors.pop()
         commit(self, conn)

@@ -21,7 +21,7 @@ from penstock.log.sql.log import SqlLog
 from penstock.log.store import store_of
 from penstock.worker.group import bounds
 from penstock.worker.group.delivery import GroupDelivery
-from penstock.worker.group.settlements import ALONE_SECONDS, QUIET_SECONDS, Trials
+from penstock.worker.group.suspects import ALONE_SECONDS, QUIET_SECONDS, Trials
 from penstock.worker.group.transactional import TransactionalDelivery
 from penstock.worker.handler import HandlerTask
 from tests.conformance.engines import StoreEngine
@@ -466,6 +466,40 @@ def test_the_result_of_an_epoch_that_is_over_is_not_heard(make: Make, engine: St
     assert (again.record.offset, again.record.redelivered) == (0, True)
     mine.finish(again, Passed())
     assert values(mine.start(1000)) == [2]
+
+
+def test_a_unit_of_an_epoch_that_is_over_is_not_heard(make: Make, engine: StoreEngine, database: Database) -> None:
+    publish(engine, ("a", 1), ("a", 2))
+    mine = make()
+    units = TransactionalDelivery(database, mine._store, mine, engine.clock)
+    units._most = None  # as in a database with many writers
+    begun = []
+    for _ in range(2):
+        mine.take(lambda tx: [])
+        fill(mine, engine)
+        begun += units.start_units(1)
+        if len(begun) == 1:
+            mine.release()
+    units.interrupt(begun[0])
+    assert units.start_units(1) == []
+    units.interrupt(begun[1])
+    assert len(units.start_units(1)) == 1
+
+
+def test_the_result_of_a_record_of_a_deleted_topic_is_not_heard(make: Make, engine: StoreEngine) -> None:
+    """In the topic made anew, a record in its place and epoch is another one."""
+    publish(engine, ("a", 1))
+    (old,) = taken(make(), engine)
+    engine.outbox.log.delete_topic("events")
+    in_one_partition(engine)
+    publish(engine, ("b", 2), ("b", 3))
+    mine = make()
+    (new,) = taken(mine, engine)
+    assert (old.place, old.record.fence) == (new.place, new.record.fence)
+    mine.finish(old, Passed())
+    assert mine.start(1000) == []
+    mine.finish(new, Passed())
+    assert values(mine.start(1000)) == [3]
 
 
 def test_a_settling_that_failed_is_written_by_the_next_call(

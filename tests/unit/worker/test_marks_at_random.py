@@ -78,11 +78,13 @@ class World:
         if not len(owner.delivery.partitions):
             self._take(owner)
         fill(owner.delivery, self._engine)
-        owner.delivery.suspects.trials.grant(quiet=not owner.running)
+        trials = owner.delivery.suspects.trials
+        trials.grant(quiet=not owner.running)
         limit, run = self.rng.randint(1, 30), self.rng.choice([1, 5, bounds.RUN])
         for task in owner.delivery.start(limit, run, writes=self.rng.random() < 0.8):
             owner.queued.append(list(task.run()))
-        owner.delivery.suspects.trials.withdraw()
+        if trials.turn() is not None:  # else who waits for a turn would never have one, and nothing would go on
+            trials.withdraw()
 
     def _begin(self, owner: Owner) -> None:
         self.rng.shuffle(owner.queued)

@@ -73,7 +73,6 @@ FAMILY = ("order.event", "order.placed", "order.made", "gift.given", "order.paid
         ("order.made", [None, "h", "h", "h", None]),  # an alias is as good as the name
         ("gift.given", [None, None, None, "h", None]),
         ("order.*", ["h", "h", "h", None, "h"]),
-        ("order.m*", [None] * 5),  # no prefix: it does not end in a dot and a star
     ],
 )
 def test_a_name_stands_for_its_type_its_aliases_and_all_beneath(

@@ -1,4 +1,4 @@
-"""Which segments are compressed: cold ones, batch by batch under the same headers, unless that gains little."""
+"""Compression of cold segments, batch by batch under the same headers, unless that gains little."""
 
 from itertools import pairwise
 

@@ -97,7 +97,7 @@ class AsyncLoop:
         return task
 
     def answer(self, function: Callable[..., Any], *args: Any, limit: HandlerTimeout | None = None) -> Any:
-        """Call a function here, and have the loop await its answer. What would end the thread is a RuntimeError."""
+        """Call a function here, and have the loop await its answer; SystemExit becomes RuntimeError."""
         try:
             result = function(*args)
             if not inspect.isawaitable(result):

@@ -113,7 +113,7 @@ def after_error(handler: Handler, record: Record, error: BaseException, *, failu
         verdict = rules.after_error(error, failures=failures, now_ms=clock.now_ms(), rng=CHANCE)
     except Exception as exc:  # its record must not stay without a verdict
         name = type(error).__name__
-        with _told(handler):
+        with _log_guard(handler):
             unclear = "handler %s failed with %s, which could not be examined: %s"
             logger.error(unclear, handler.id, name, type(exc).__name__, extra=about_record(handler, record, error=name))
         verdict = rules.after_failure(name, failures=failures, now_ms=clock.now_ms(), rng=CHANCE)
@@ -139,15 +139,20 @@ def last_try(calls: Answers, handler: Handler, record: Record, verdict: Verdict)
         if not isinstance(outcome_of(answer), Done):
             raise InvalidOutcome(answer, "a fallback returns None or Done, or it raises")
     except (Exception, CancelledError) as error:
-        both, how = "%s failed, and so did its fallback; it is now a dead letter", handler.rules.error_text
-        with _told(handler):
+        how = handler.rules.error_text
+        with _log_guard(handler):
             fields = about_record(handler, record, error=words(error, how))
-            logger.error(both, what, exc_info=traced(error, how), extra=fields)
+            logger.error(
+                "%s failed, and so did its fallback; it is now a dead letter",
+                what,
+                exc_info=traced(error, how),
+                extra=fields,
+            )
         return verdict
     finally:
         labels = {"group": handler.group, "handler": handler.id}
         metrics.FALLBACK_SECONDS.observe(SYSTEM.monotonic() - began, **labels)
-    with _told(handler):
+    with _log_guard(handler):
         fields = about_record(handler, record, error=verdict.reason)
         logger.warning("%s failed, and its fallback has completed it", what, extra=fields)
     return Passed(by_fallback=True, failures=verdict.failures, reason=verdict.reason)
@@ -188,7 +193,7 @@ def _tell(
     by_hand: bool = False,
 ) -> None:
     """Log a failure, once: in one line while it will be retried, with the trace when it is final."""
-    with _told(handler):
+    with _log_guard(handler):
         what, rules = _what(handler, record), handler.rules
         if isinstance(verdict, Parked):
             wait = max(0, verdict.due_ms - clock.now_ms()) / 1000
@@ -206,7 +211,7 @@ def _tell(
 
 
 @contextmanager
-def _told(handler: Handler) -> Iterator[None]:
+def _log_guard(handler: Handler) -> Iterator[None]:
     """Go on if a failure cannot be logged: its record must be settled all the same."""
     try:
         yield
@@ -322,7 +327,7 @@ class Verdicts:
         each = seconds / max(1, len(ready))
         if error is not None and len(ready) > 1:
             handler = call.handler
-            with _told(handler):
+            with _log_guard(handler):
                 why = words(error, handler.rules.error_text)
                 failed = "handler %s failed on a batch of %d: %s; each is called alone"
                 logger.warning(failed, handler.id, len(ready), why, extra=about_handler(handler, error=why))

@@ -28,7 +28,8 @@ from .group_reader import GroupReader
 from .late_records import LateRecords
 from .owned_partitions import LOOK_SECONDS, Barriers, OwnedPartitions
 from .partition_work import RecordBuffer, Taken, put_back, tasks_of
-from .settlements import HandOut, Settled, Settlements, Suspects, Trials
+from .settlements import HandOut, Settled, Settlements
+from .suspects import Suspects, Trials
 
 _COUNT_SECONDS = 10.0
 _INTERRUPTED = "its worker stopped before it had ended"

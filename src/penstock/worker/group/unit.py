@@ -114,8 +114,9 @@ class Unit:
             self._database.dialect.sever(self._conn)
         except Exception as exc:
             fields = about_record(task.handler, task.record, error=words(exc))
-            open_still = "the transaction of handler %s could not be ended: %s"
-            logger.warning(open_still, task.handler.id, words(exc), extra=fields)
+            logger.warning(
+                "the transaction of handler %s could not be ended: %s", task.handler.id, words(exc), extra=fields
+            )
         self.seconds = [limit]
         error, verdict = HandlerTimeout(task.handler.id, limit), self._verdict
         whose = "handler" if verdict is None else "the fallback of handler"

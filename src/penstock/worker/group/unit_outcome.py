@@ -242,8 +242,12 @@ def is_fit_to_commit(tx: Transaction, task: HandlerTask) -> bool:
     state = tx.state()
     if state is not TransactionState.OPEN:
         what = "went on after a failed statement" if state is TransactionState.FAILED else "ended the transaction"
-        unfit = "the fallback of handler %s %s; its record is now a dead letter"
-        logger.error(unfit, task.handler.id, what, extra=about_record(task.handler, task.record))
+        logger.error(
+            "the fallback of handler %s %s; its record is now a dead letter",
+            task.handler.id,
+            what,
+            extra=about_record(task.handler, task.record),
+        )
     return state is TransactionState.OPEN
 
 

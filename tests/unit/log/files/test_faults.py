@@ -90,6 +90,19 @@ def test_a_failed_sync_refuses_the_batch_and_that_file_is_never_synced_again(tmp
         assert opened.ids() == {0: "a", 3: "e"}
 
 
+def test_a_sync_that_failed_is_not_made_good_by_a_second_one(tmp_path: Path) -> None:
+    """The system may have dropped the bytes, and would say that all is well."""
+    disk = FailingDisk()
+    with open_partition(tmp_path, disk=disk, durability="interval", interval_seconds=3600.0) as opened:
+        opened.append("a")
+        disk.failing_syncs, disk.synced = 1, []
+        with pytest.raises(OSError, match="Input/output error") as failure:
+            opened.partition.sync()
+        opened.partition.fail(failure.value)
+        assert disk.synced == [f"{0:020}.log"]
+        assert opened.ids() == {}
+
+
 def test_a_full_disk_refuses_keeps_reading_and_goes_on_when_there_is_room(tmp_path: Path) -> None:
     disk, clock = FailingDisk(), FakeClock()
     with open_partition(tmp_path, disk=disk, clock=clock) as opened:

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from penstock.errors import Damaged, OutOfSequence, PartitionUnwritable
+from penstock.errors import Damaged, InvalidTransaction, OutOfSequence, PartitionUnwritable
 from penstock.log.batches import LogPlace, Write
 from penstock.log.files.directory import TopicFiles
 from penstock.log.files.disk import Disk, DiskFile
 from penstock.log.files.open_files import OpenFiles
 from penstock.log.files.partition import PartitionLog
 from penstock.log.files.partition_view import PartitionReader
-from penstock.log.files.producers import Producers, newest_snapshot, snapshot_offsets
+from penstock.log.files.producers import Producers, ProducerState, newest_snapshot, snapshot_offsets
 from penstock.log.files.writer import PartitionWrite
 from penstock.testing import FakeClock
 from penstock.wire.kafka.record_batch import BatchHeader, Marker, encode_marker, read_header
@@ -102,6 +102,13 @@ def a_header(producer_id: int, offset: int, *, control: bool) -> BatchHeader:
     else:
         batch = a_batch(b"x", producer_id=producer_id, producer_epoch=0, base_sequence=0, transactional=True)
     return read_header(batch)._replace(base_offset=offset)
+
+
+def test_a_batch_beside_the_transaction_that_its_producer_has_open_is_refused() -> None:
+    header, opened = a_header(7, 3, control=False), ProducerState(0, opened=2)
+    assert Producers().repeated(header, opened) is None
+    with pytest.raises(InvalidTransaction):
+        Producers().repeated(header._replace(attributes=0), opened)
 
 
 class _Counted(list):  # type: ignore[type-arg]
