@@ -12,7 +12,7 @@ import click
 
 from penstock import cli, errors, metrics, points, settings
 from penstock.cli import exit_codes
-from penstock.gateway.grpc.messages import CODES
+from penstock.gateway.grpc.problems import CODES
 from penstock.gateway.problem import STATUSES
 from penstock.gateway.rest.api import OPERATIONS
 from penstock.gateway.rest.operations import Operation

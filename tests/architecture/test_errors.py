@@ -11,7 +11,7 @@ from penstock.broker.error_codes import ERROR_NUMBERS
 from penstock.cli.exit_codes import EXIT_CODES
 from penstock.errors import Error, Fault, tree
 from penstock.errors.base import ErrorTable
-from penstock.gateway.grpc.messages import CODES
+from penstock.gateway.grpc.problems import CODES
 from penstock.gateway.problem import STATUSES
 from penstock.gateway.tinyq.door import ANSWERS
 from tests.architecture.source import assert_none

@@ -16,7 +16,8 @@ from penstock.access.access import Access
 from penstock.database.migrations import migrate
 from penstock.gateway.grpc.door import GrpcDoor
 from penstock.gateway.grpc.listener import GrpcListener
-from penstock.gateway.grpc.messages import DETAILS, PACKAGE, message, service
+from penstock.gateway.grpc.messages import PACKAGE, message, service
+from penstock.gateway.grpc.problems import DETAILS
 from penstock.gateway.settings import GatewaySettings
 from penstock.log.store import Store, open_store
 from tests.unit.cli.program import penstock

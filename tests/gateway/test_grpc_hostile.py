@@ -12,6 +12,8 @@ from typing import Any
 import grpc
 import psutil
 import pytest
+from grpc_health.v1.health_pb2 import HealthCheckRequest
+from grpc_health.v1.health_pb2_grpc import HealthStub
 from grpc_reflection.v1alpha.reflection_pb2 import ServerReflectionRequest
 from grpc_reflection.v1alpha.reflection_pb2_grpc import ServerReflectionStub
 
@@ -74,8 +76,22 @@ def test_more_calls_than_are_admitted_are_refused_and_those_that_run_go_on(serve
     with pytest.raises(grpc.RpcError) as caught:
         served.client("Topics.Get", name="orders")
     assert caught.value.code() is C.UNAVAILABLE
+    assert "as many of 20 calls as one client may (gateway.connections)" in str(caught.value.details())
     for each in subscribers:
         each.answers.cancel()
+
+
+def test_more_watches_of_the_health_than_are_admitted_are_refused(served: ServedGrpc) -> None:
+    stub = HealthStub(served.client.channel)
+    watches = [stub.Watch(HealthCheckRequest(), timeout=30) for _ in range(6)]  # of 8, for one address
+    for each in watches:
+        next(each)
+    with pytest.raises(grpc.RpcError) as caught:
+        next(stub.Watch(HealthCheckRequest(), timeout=30))
+    assert (caught.value.code(), reason(caught.value)) == (C.UNAVAILABLE, "gateway_busy")
+    assert "as many of 8 watches as one client may (a quarter of gateway.connections" in str(caught.value.details())
+    for each in watches:
+        each.cancel()
 
 
 def test_open_streams_of_the_description_hold_places_as_other_calls_do(served: ServedGrpc) -> None:

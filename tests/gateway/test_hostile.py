@@ -9,6 +9,7 @@ import socket
 import zlib
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, closing
+from http.client import HTTPConnection
 
 import pytest
 
@@ -111,6 +112,18 @@ def test_many_silent_connections_keep_nobody_out_for_long(rest: ServedRest) -> N
         for _ in range(60):
             held.enter_context(closing(opened(rest)))
         wait_until(lambda: is_served(rest), "silent connections are closed")
+
+
+def test_a_client_with_too_many_connections_hears_how_many_there_are(sqlite_store: str) -> None:
+    with ServedRest(sqlite_store, connections=4) as rest, ExitStack() as held:
+        answers = []
+        for _ in range(4):  # one client has three of four
+            connection = held.enter_context(closing(HTTPConnection("127.0.0.1", rest.port, timeout=30)))
+            connection.request("GET", "/v1/topics")
+            answers.append(connection.getresponse())
+            body = answers[-1].read()
+        assert [each.status for each in answers] == [200, 200, 200, 503]
+        assert b"you hold as many of 4 connections as one client may (gateway.connections" in body
 
 
 @pytest.mark.parametrize(

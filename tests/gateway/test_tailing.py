@@ -151,6 +151,7 @@ def test_so_many_streams_and_no_more_until_one_has_ended(sqlite_store: str) -> N
             refused = rest.client.get(EVENTS)
             assert (refused.status_code, refused.json()["code"]) == (503, "gateway_busy")
             assert refused.headers["retry-after"]
+            assert "it sends 1 streams of 1 (gateway.streams)" in refused.json()["detail"]
 
         def is_served() -> bool:
             with rest.client.stream("GET", EVENTS) as again:

@@ -119,6 +119,7 @@ class ConnectionPlaces(Generic[C]):
     def __init__(self, most: int, end: Callable[[C], object]) -> None:
         """`end`: closes a connection at once."""
         self._known, self._end = SharedPlaces(most), end
+        self.most = most
         self.most_unknown = max(_LEAST_UNKNOWN, most // _UNKNOWN_PART)
         self._holders: dict[C, Holder] = {}
         self._unknown: dict[C, str] = {}

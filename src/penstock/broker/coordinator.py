@@ -180,7 +180,10 @@ class Coordinator:
     def _weigh_in(self, group: ConsumerGroup, size: int) -> None:
         """Count memory that a member is about to take; `tick` counts again. Raises Refused."""
         if self._bytes + size > self._broker.settings.groups_bytes:
-            words = "a member is refused, members of groups take as much memory as they may (broker.groups_bytes)"
+            words = (
+                f"a member is refused: it needs {size} bytes, and members of groups hold {self._bytes} of "
+                f"{self._broker.settings.groups_bytes} (broker.groups_bytes); stop members, or raise the setting"
+            )
             logger.warning("group %s: %s", group.name, words, extra={"group": group.name})
             raise Refused(E.GROUP_MAX_SIZE_REACHED)
         self._bytes += size

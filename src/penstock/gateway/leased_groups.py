@@ -41,7 +41,11 @@ class LeasedGroups:
         if task is None:
             holder = holder_of(principal)
             if self._is_closing or not self._places.take(holder):
-                raise GatewayBusy("it is about to end" if self._is_closing else "it serves too many groups")
+                full = (
+                    f"it serves {self._places.used} groups of {self._places.most} (gateway.groups), of which one "
+                    "client has three quarters at most"
+                )
+                raise GatewayBusy("it is about to end" if self._is_closing else full)
             task = asyncio.create_task(self._begin(group, topic, start))
             self._groups[group, topic], self._holders[group, topic] = task, holder
             task.add_done_callback(lambda done: self._forget_failed((group, topic), done))

@@ -113,6 +113,11 @@ class ImpatientProtocol(H11Protocol):
         if self.cycle is not None and self.cycle.response_complete:
             self.cycle = None  # type: ignore[assignment]
 
+    @property
+    def most(self) -> int:
+        """The most connections of known clients at the port."""
+        return self._places.most
+
     def know(self, principal: Principal) -> bool:
         """Set the principal of the connection; return False if it has too many connections."""
         return self._places.know(self, principal)

@@ -9,7 +9,7 @@ import asyncio
 from base64 import b64decode
 from collections.abc import Iterable, Mapping, Sequence
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from penstock.access.access import Access
@@ -18,9 +18,6 @@ from penstock.access.resource import CLUSTER, AccessRight
 from penstock.errors import ForeignPage, GatewayBusy, Unauthenticated, UnknownHost
 
 from .problem import send_problem, status_of
-
-if TYPE_CHECKING:
-    from .listener import ImpatientProtocol
 
 DOOR = "http"
 PLACE = "penstock.place"  # of the scope: the connection, which counts for its principal
@@ -31,6 +28,17 @@ _HARMLESS = frozenset({"GET", "HEAD", "OPTIONS"})
 _OF_PAGES = frozenset({b"origin", b"sec-fetch-site", b"host", b"authorization"})
 _MOST_CHARACTERS = 8 * 1024 + 16
 _ASK = [(b"www-authenticate", b'Bearer realm="penstock"'), (b"www-authenticate", b'Basic realm="penstock"')]
+
+
+class ConnectionPlace(Protocol):
+    """The connection that a request came on, in `scope[PLACE]`: it takes a place of its principal."""
+
+    @property
+    def most(self) -> int:
+        """The most connections of known clients at the port."""
+
+    def know(self, principal: Principal) -> bool:
+        """Set the principal of the connection; return False if it has too many connections."""
 
 
 class Locked:
@@ -57,9 +65,12 @@ class Locked:
                 await send_problem(send, 401, exc, headers=_ASK)
                 return
             principal = anonymous(peer)._replace(method=UNKNOWN)
-        place: ImpatientProtocol | None = scope.get(PLACE)
+        place: ConnectionPlace | None = scope.get(PLACE)
         if place is not None and principal.method != UNKNOWN and not place.know(principal):
-            busy = GatewayBusy("your connections are as many as one may hold of gateway.connections")
+            busy = GatewayBusy(
+                f"you hold as many of {place.most} connections as one client may (gateway.connections; a worker's "
+                "port has 100); close some"
+            )
             await send_problem(send, 503, busy, headers=[(b"connection", b"close")])
             return
         state = dict(scope.get("state") or {}, principal=principal, access=self._access)

@@ -41,8 +41,8 @@ def problem(status: int, error: Error) -> bytes:
     return msgspec.json.encode(problem_of(status, error.code, str(error), retryable=error.retryable))
 
 
-class ErrorTold(NamedTuple):
-    """What REST and gRPC tell of an error: its HTTP status, its code, and after how long a retry may succeed."""
+class ErrorAnswer(NamedTuple):
+    """The answer of REST and gRPC to an error: its HTTP status, its code, and after how long a retry may succeed."""
 
     status: int
     code: str
@@ -50,18 +50,18 @@ class ErrorTold(NamedTuple):
     retry_seconds: float | None
 
 
-def told(error: Exception) -> ErrorTold:
-    """Return what to tell of an error. Details that the caller could do nothing about go to the log instead."""
+def answer_to(error: Exception) -> ErrorAnswer:
+    """Return the answer to an error. Details that the caller could do nothing about go to the log instead."""
     if not isinstance(error, Error):
         logger.error("a request failed in a way that it should not", exc_info=traced(error))
-        return ErrorTold(500, "error", None, None)
+        return ErrorAnswer(500, "error", None, None)
     status = status_of(error)
     if error.retryable or status == 503:
-        return ErrorTold(status, error.code, str(error), error.seconds if isinstance(error, RateLimited) else 1.0)
+        return ErrorAnswer(status, error.code, str(error), error.seconds if isinstance(error, RateLimited) else 1.0)
     if status == 500 and error.fault is not Fault.OUTSIDE:
         logger.error("a request failed", exc_info=traced(error))
-        return ErrorTold(status, error.code, None, None)
-    return ErrorTold(status, error.code, str(error), None)
+        return ErrorAnswer(status, error.code, None, None)
+    return ErrorAnswer(status, error.code, str(error), None)
 
 
 async def send_problem(send: Any, status: int, error: Error, headers: Iterable[tuple[bytes, bytes]] = ()) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from penstock.access.resource import CLUSTER, AccessRight
-from penstock.gateway.rest.operating import of_topics_seen
+from penstock.gateway.rest.store import of_topics_seen
 from penstock.operate.members import Presence
 from penstock.operate.overview import GroupGlance, StoreOverview
 from penstock.operate.overview import overview as overview_of

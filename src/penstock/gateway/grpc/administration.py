@@ -1,7 +1,6 @@
 """The methods that list, show, make, change and delete topics, groups and schemas of values."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
 from typing import Any
 
 from penstock.model.partition import MURMUR3
@@ -74,7 +73,11 @@ GROUPS: Mapping[str, OneMethod] = {
     ),
     "Pause": _method(administration.pause_group, _name, _changed),
     "Resume": _method(administration.resume_group, _name, _changed),
-    "Delete": _method(administration.delete_group, _name, lambda gone: _GroupDeleted(**asdict(gone))),
+    "Delete": _method(
+        administration.delete_group,
+        _name,
+        lambda gone: _GroupDeleted(cursors=gone.cursors, lanes=gone.lanes, dead=gone.dead),
+    ),
 }
 SCHEMAS: Mapping[str, OneMethod] = {
     "List": _method(

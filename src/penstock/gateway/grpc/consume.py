@@ -16,8 +16,9 @@ from penstock.model.record import Record
 from ..lease import DONE, Nacked, refusal
 from ..subscription import GroupSubscription
 from .door import GrpcCall
-from .messages import ReadResponse, SubscribeResponse, plain, record_shown
+from .messages import ReadResponse, SubscribeResponse, record_shown
 from .methods import Send
+from .problems import plain
 
 _READ_RECORDS, _READ_BYTES, _MOST_RECORDS = 100, 1 << 20, 1000
 _ANSWER_BYTES = 1 << 20  # of records in one answer: clients take 4 MiB by default

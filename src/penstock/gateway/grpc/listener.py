@@ -28,8 +28,8 @@ from penstock.redaction import traced
 
 from ..readiness import StoreProbe
 from .door import peer_of
-from .messages import problem_of
 from .methods import refuse
+from .problems import problem_of
 
 try:
     import resource
@@ -253,7 +253,9 @@ class Health(health.aio.HealthServicer):  # type: ignore[misc]
         address = peer_of(context.peer(), {}, secrets_in_plaintext=False).address
         holder = holder_of(anonymous(Peer(address)))
         if not self._places.take(holder):
-            await refuse(context, problem_of(GatewayBusy("it is watched by as many as may watch")))
+            most = self._places.most
+            why = f"you have as many of {most} watches as one client may (a quarter of gateway.connections); end some"
+            await refuse(context, problem_of(GatewayBusy(why)))
         self._watching += 1
         try:
             await self._look()

@@ -2,27 +2,16 @@
 
 No code is generated: generated code runs only with the Protobuf release that made it or a later one, and the
 description holds the same information. The messages live in a pool of their own, apart from any other in the process.
-
-An error is a status: its message names the thing, the value and the remedy; its details are for programs.
-
-| detail      | holds                                                                                       |
-|-------------|---------------------------------------------------------------------------------------------|
-| `ErrorInfo` | `reason`: the stable code; `domain`: penstock; `metadata`: whether it is retryable          |
-| `RetryInfo` | the delay after which the same request may succeed, if it may                               |
 """
 
 from collections.abc import Mapping
-from datetime import timedelta
 from functools import lru_cache
 from importlib.resources import files
 from typing import Any
 
-import grpc
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message_factory import GetMessageClass
-from google.rpc.error_details_pb2 import ErrorInfo, RetryInfo
-from google.rpc.status_pb2 import Status
 
 from penstock.clock import to_ms
 from penstock.errors import InvalidInput
@@ -35,53 +24,7 @@ from penstock.operate.progress import Group as GroupListed
 from penstock.operate.topics import TopicShown
 
 from ..door import with_trace
-from ..problem import told
-
-C = grpc.StatusCode
-
-CODES: dict[int, grpc.StatusCode] = {
-    400: C.INVALID_ARGUMENT,
-    401: C.UNAUTHENTICATED,
-    403: C.PERMISSION_DENIED,
-    404: C.NOT_FOUND,
-    408: C.DEADLINE_EXCEEDED,
-    409: C.FAILED_PRECONDITION,
-    413: C.INVALID_ARGUMENT,  # not RESOURCE_EXHAUSTED: it will never fit
-    415: C.INVALID_ARGUMENT,
-    416: C.OUT_OF_RANGE,
-    421: C.PERMISSION_DENIED,
-    422: C.FAILED_PRECONDITION,
-    429: C.RESOURCE_EXHAUSTED,
-    500: C.INTERNAL,
-    503: C.UNAVAILABLE,
-}
-DETAILS = "grpc-status-details-bin"
-DOMAIN = "penstock"
-_MOST_CHARACTERS = 2000  # they travel in a header
-
-
-def problem_of(error: Exception) -> tuple[Any, ...]:
-    """Return how a call ends with an error: its status, its message, and the metadata with the details.
-
-    The status goes by the HTTP status, so that both doors agree.
-    """
-    said = told(error)
-    code = CODES[said.status]
-    message = plain("an error of the server; its log says more" if said.words is None else said.words)
-    status = Status(code=code.value[0], message=message)
-    metadata = {"retryable": "false" if said.retry_seconds is None else "true"}
-    status.details.add().Pack(ErrorInfo(reason=said.code, domain=DOMAIN, metadata=metadata))
-    if said.retry_seconds is not None:
-        info = RetryInfo()
-        info.retry_delay.FromTimedelta(timedelta(seconds=said.retry_seconds))
-        status.details.add().Pack(info)
-    return code, message, ((DETAILS, status.SerializeToString()),)
-
-
-def plain(text: str) -> str:
-    """Return a text as Unicode that can be sent: keys and names with foreign bytes are escaped."""
-    return text.encode("utf-8", "backslashreplace").decode()[:_MOST_CHARACTERS]
-
+from .problems import plain
 
 PACKAGE = "penstock.v1"
 SERVICES = ("Publishing", "Consuming", "Topics", "Groups", "Schemas")
@@ -144,14 +87,27 @@ def record_shown(record: LogRecord, *, delivered: bool = False, not_converted: s
 
 def topic_shown(found: TopicShown) -> Any:
     """Return a topic as a message."""
-    shown = {name: getattr(found, name) for name in ("name", "partitions", "records", "groups")}
-    return Topic(**shown, created_ms=to_ms(found.created_at))
+    return Topic(
+        name=found.name,
+        partitions=found.partitions,
+        records=found.records,
+        groups=found.groups,
+        created_ms=to_ms(found.created_at),
+    )
 
 
 def group_shown(found: GroupListed) -> Any:
     """Return a group as a message."""
-    names = ("name", "topics", "lag", "waiting", "held", "dead", "members")
-    return Group(**{name: getattr(found, name) for name in names}, paused=found.paused_at is not None)
+    return Group(
+        name=found.name,
+        topics=found.topics,
+        lag=found.lag,
+        waiting=found.waiting,
+        held=found.held,
+        dead=found.dead,
+        members=found.members,
+        paused=found.paused_at is not None,
+    )
 
 
 def _given(message: Any, field: str) -> Any:

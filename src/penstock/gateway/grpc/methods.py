@@ -22,7 +22,8 @@ from penstock.errors import BodyLate, GatewayBusy, InvalidInput, NotAllowed
 
 from ..door import SMALL_BYTES
 from .door import GrpcCall, GrpcDoor, principal_of
-from .messages import check_parts, problem_of, service
+from .messages import check_parts, service
+from .problems import CallProblem, problem_of
 
 _SHORT_SECONDS = 2.0  # for a message to arrive while room is short
 _STREAMS = {"PublishStream": AccessRight.WRITE, "Subscribe": AccessRight.READ}  # the right that each needs
@@ -96,7 +97,8 @@ async def admitted(door: GrpcDoor, context: Any) -> AbstractContextManager[GrpcC
     principal = await principal_of(door.access, context, secrets_in_plaintext=door.secrets_in_plaintext)
     held_by = holder_of(principal)
     if not door.calls.take(held_by):
-        raise GatewayBusy("your calls are as many as one may hold of gateway.connections")
+        most = door.settings.connections
+        raise GatewayBusy(f"you have as many of {most} calls as one client may (gateway.connections); end some")
 
     @contextmanager
     def held() -> Iterator[GrpcCall]:
@@ -115,7 +117,9 @@ async def _first(door: GrpcDoor, messages: AsyncIterator[bytes], holder: Holder)
             async with asyncio.timeout(seconds):
                 await share.wait(door.settings.body_bytes)
         except TimeoutError as exc:
-            raise GatewayBusy("as many messages are being received as there is room for") from exc
+            used, most = door.reading.used, door.reading.most
+            why = f"messages that are being received hold {used} of {most} bytes (half of gateway.bodies_bytes)"
+            raise GatewayBusy(why) from exc
         if door.reading.is_short:
             seconds = min(seconds, _SHORT_SECONDS)
         try:
@@ -150,7 +154,7 @@ async def _ended_well(work: Awaitable[Any], context: Any) -> Any:
     return await refuse(context, problem)
 
 
-async def refuse(context: Any, problem: tuple[Any, ...]) -> None:
+async def refuse(context: Any, problem: CallProblem) -> None:
     """End a call with an error."""
     try:
         await context.abort(*problem)

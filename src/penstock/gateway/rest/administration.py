@@ -61,7 +61,7 @@ def list_topics(call: RestCall) -> Page[TopicShown]:
 
 @TOPICS.add("POST", "/v1/topics", body=TopicWanted, answers={201: TopicShown, 200: TopicShown})
 def create_topic(call: RestCall) -> RestAnswer:
-    """Make a topic."""
+    """Create a topic; an existing topic stays as it is."""
     wanted = call.json(TopicWanted)
     shown, is_new = administration.create_topic(call, wanted.name, wanted.partitions, wanted.partitioner)
     return RestAnswer(shown, 201 if is_new else 200)
@@ -96,14 +96,14 @@ def list_schemas(call: RestCall) -> SchemasShown:
 
 @TOPICS.add("PUT", _SCHEMAS, TOPIC, _TYPE, _MESSAGE, takes={PROTOBUF: {}, BINARY: {}})
 def register_schema(call: RestCall) -> SchemasShown:
-    """Register a Protobuf message, described by a FileDescriptorSet, for values of a topic."""
+    """Register a Protobuf message of a FileDescriptorSet for values of a topic; it replaces an existing schema."""
     name, of, message = call.of("topic", str), call.of("type", str), call.of("message", str)
     return SchemasShown(administration.register_schema(call, name, of, message, call.body))
 
 
 @TOPICS.add("DELETE", _SCHEMAS, TOPIC, _TYPE, answers={204: None})
 def remove_schema(call: RestCall) -> RestAnswer:
-    """Remove a schema."""
+    """Remove a schema; stored records stay as they are."""
     administration.remove_schema(call, call.of("topic", str), call.of("type", str))
     return RestAnswer(None, 204)
 
@@ -148,7 +148,7 @@ def list_groups(call: RestCall) -> Page[Group]:
 
 @GROUPS.add("POST", "/v1/groups", body=GroupWanted, answers={201: GroupShown})
 def create_group(call: RestCall) -> RestAnswer:
-    """Make a group on a topic."""
+    """Create a group on a topic; an existing group stays as it is."""
     wanted = call.json(GroupWanted)
     return RestAnswer(administration.create_group(call, wanted.name, wanted.topic, wanted.start), 201)
 
@@ -170,19 +170,19 @@ def list_cursors(call: RestCall) -> Page[GroupPartition]:
 
 @GROUPS.add("POST", f"{_OF_GROUP}/pause", GROUP)
 def pause_group(call: RestCall) -> Changed:
-    """Give it nothing for now."""
+    """Pause a group."""
     return Changed(administration.pause_group(call, call.of("group", str)))
 
 
 @GROUPS.add("POST", f"{_OF_GROUP}/resume", GROUP)
 def resume_group(call: RestCall) -> Changed:
-    """Let it go on."""
+    """Resume a group."""
     return Changed(administration.resume_group(call, call.of("group", str)))
 
 
 @GROUPS.add("DELETE", _OF_GROUP, GROUP)
 def delete_group(call: RestCall) -> Forgotten:
-    """Forget a group: its cursors, lanes and dead letters."""
+    """Delete a group with its cursors, lanes and dead letters."""
     return administration.delete_group(call, call.of("group", str))
 
 
@@ -192,8 +192,16 @@ def move_group(call: RestCall) -> GroupMoved:
     name, wanted = call.of("group", str), call.json(GroupMove)
     call.allow(AccessRight.ALTER, group(name))
     call.allow(AccessRight.DESCRIBE, topic(wanted.topic))
-    more = {each: getattr(wanted, each) for each in ("topic", "partition", "drop_parked", "dry_run")}
-    done = reset.reset(call.store, name, to=_target(wanted.to), actor=call.actor, **more)
+    done = reset.reset(
+        call.store,
+        name,
+        to=_target(wanted.to),
+        topic=wanted.topic,
+        partition=wanted.partition,
+        drop_parked=wanted.drop_parked,
+        dry_run=wanted.dry_run,
+        actor=call.actor,
+    )
     return GroupMoved(done.again, done.skipped, len(done.moves))
 
 

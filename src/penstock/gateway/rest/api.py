@@ -9,21 +9,23 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from penstock.access.places import ByteBudget, ByteShare, SharedPlaces, holder_of
+from penstock.access.places import ByteShare, holder_of
 from penstock.access.principal import Peer
 from penstock.log.store import Store
 
-from ..door import Door, DoorOptions
+from ..door import DoorOptions
 from ..lock import DOOR
 from .administration import GROUPS, TOPICS
 from .answers import AnswerShare, response_of
-from .call import RestCall
+from .call import RestCall, RestDoor
+from .dead import DELIVERY
 from .leases import LEASES
-from .operating import ACCESS, DELIVERY, PERIODIC, SCHEDULED, STORE
 from .operations import Operation, described
 from .problems import SAFE, encoded, problem_of
 from .records import RECORDS
 from .requests import RestRoute, body_of, check_head, in_path, in_query
+from .schedules import PERIODIC, SCHEDULED
+from .store import ACCESS, STORE
 from .tail import TAIL
 
 _SUBJECTS = (TOPICS, RECORDS, TAIL, GROUPS, LEASES, DELIVERY, SCHEDULED, PERIODIC, STORE, ACCESS)
@@ -31,17 +33,11 @@ OPERATIONS: tuple[Operation, ...] = tuple(each for subject in _SUBJECTS for each
 _OFTEN = ("records", "consuming")  # tags of the most frequent operations
 
 
-class RestApi(Door):
+class RestApi(RestDoor):
     """Answers calls over HTTP."""
 
     def __init__(self, store: Store, **options: Unpack[DoorOptions]) -> None:
-        super().__init__("rest", store, **options)
-        self.bodies = ByteBudget(self.settings.bodies_bytes, least=self.settings.body_bytes)
-        self.answers = ByteBudget(
-            max(self.settings.answers_bytes, self.settings.answer_bytes),
-            busy="its clients have not taken {} bytes of answers",
-        )
-        self.streams = SharedPlaces(self.settings.streams)  # of server-sent events; in the event loop alone
+        super().__init__(store, **options)
         self._description = encoded(described(OPERATIONS))
 
     def routes(self) -> list[Route]:

@@ -1,34 +1,46 @@
-"""One call of an operation: its principal, parameters, body, and the check of its rights."""
+"""One call of an operation: principal, parameters, body, and the check of its rights; and its door."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar, Unpack
 
 import msgspec
 from starlette.datastructures import Headers
 from starlette.requests import Request
 
+from penstock.access.places import ByteBudget, SharedPlaces
 from penstock.access.principal import Principal
 from penstock.errors import InvalidInput, UnsupportedBody
+from penstock.log.store import Store
 from penstock.model.record import Record
 
-from ..door import SMALL_BYTES, DoorCall
+from ..door import SMALL_BYTES, Door, DoorCall, DoorOptions
 from .answers import AnswerShare, RecordShown, record_shown
 from .operations import Operation, ParameterValue
 
-if TYPE_CHECKING:
-    from .api import RestApi
-
 T = TypeVar("T")
 K = TypeVar("K", str, int, float, bool)
+
+
+class RestDoor(Door):
+    """The store behind a REST door, and the room for requests, answers and streams that its calls share."""
+
+    def __init__(self, store: Store, **options: Unpack[DoorOptions]) -> None:
+        super().__init__("rest", store, **options)
+        self.bodies = ByteBudget(self.settings.bodies_bytes, least=self.settings.body_bytes)
+        self.answers = ByteBudget(
+            max(self.settings.answers_bytes, self.settings.answer_bytes),
+            busy="its clients have not taken {} bytes of answers",
+        )
+        self.streams = SharedPlaces(self.settings.streams)  # of server-sent events; in the event loop alone
 
 
 @dataclass(frozen=True, slots=True)
 class RestCall(DoorCall):
     """A call, as an operation sees it. From any thread."""
 
-    door: "RestApi"
+    door: RestDoor
     operation: Operation
     principal: Principal
     headers: Headers

@@ -141,7 +141,7 @@ async def nack_records(call: RestCall) -> LeaseState:
 
 @LEASES.add("POST", f"{_ONE}/extend", *_OF_ONE, body=Extended, needs_body=False)
 async def extend_lease(call: RestCall) -> LeaseState:
-    """Let a lease last longer."""
+    """Extend a lease."""
     wanted = await call.json_read(Extended)
     served, found = await _found(call)
     served.extend(found.id, _seconds(call, wanted.lease_seconds))

@@ -19,15 +19,15 @@ _SLASHED = re.compile(rb"/v1/[!-\[\]-~]+/")  # no path that a browser reads as a
 
 def problem_of(error: Exception) -> Response:
     """Return the answer for an error."""
-    told = problem.told(error)
+    answer = problem.answer_to(error)
     headers = {}
-    if told.retry_seconds is not None:
-        headers["retry-after"] = str(ceil(told.retry_seconds))
+    if answer.retry_seconds is not None:
+        headers["retry-after"] = str(ceil(answer.retry_seconds))
     if isinstance(error, Error) and error.closes:
         headers["connection"] = "close"
     if isinstance(error, Unauthenticated):
         headers["www-authenticate"] = "Bearer, Basic"
-    return _answer(told.status, told.code, told.words, headers, retryable=told.retry_seconds is not None)
+    return _answer(answer.status, answer.code, answer.words, headers, retryable=answer.retry_seconds is not None)
 
 
 async def on_http(request: Request, exc: Exception) -> Response:

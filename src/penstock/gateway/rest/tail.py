@@ -30,7 +30,6 @@ from .problems import SAFE, encoded, problem_of
 TAIL = Operations("records")
 _AT_ONCE, _ABOUT_BYTES = 100, 1 << 18  # read together, and kept for a slow reader
 _LOOK_SECONDS = 0.2
-_TOO_MANY = "it serves too many streams"
 _QUIET_SECONDS = 10.0  # then a comment is sent, so that no proxy in between ends the connection
 
 
@@ -50,10 +49,18 @@ async def tail(call: RestCall) -> Response:
     call.allow(AccessRight.READ, topic(name))
     call.admit(name)
     if not call.door.streams.has(holder_of(call.principal)):
-        raise GatewayBusy(_TOO_MANY)
+        raise _full(call)
     opened = await call.door.in_thread(lambda: _opened(call, name))
     headers = SAFE | {"x-accel-buffering": "no"}
     return StreamingResponse(_events(call, name, opened), headers=headers, media_type="text/event-stream")
+
+
+def _full(call: RestCall) -> GatewayBusy:
+    streams = call.door.streams
+    return GatewayBusy(
+        f"it sends {streams.used} streams of {streams.most} (gateway.streams), of which one client has three "
+        "quarters at most; end some of yours"
+    )
 
 
 def _opened(call: RestCall, name: str) -> StoreTail:
@@ -79,12 +86,12 @@ def places_of(text: str) -> dict[int, int]:
 
 async def _events(call: RestCall, name: str, opened: StoreTail) -> AsyncGenerator[bytes, None]:
     only, quiet = call.get("partition", int), 0.0
-    told, holder = _of(opened, only), holder_of(call.principal)
+    sent, holder = _of(opened, only), holder_of(call.principal)
     if not call.door.streams.take(holder):  # others have begun since this one was admitted
-        yield _event("error", bytes(problem_of(GatewayBusy(_TOO_MANY)).body))
+        yield _event("error", bytes(problem_of(_full(call)).body))
         return
     try:
-        yield _place(told)
+        yield _place(sent)
         while True:
             call.allow_still(AccessRight.READ, topic(name))
             records: Iterator[Record] = iter(opened.records())
@@ -94,9 +101,9 @@ async def _events(call: RestCall, name: str, opened: StoreTail) -> AsyncGenerato
                     yield _event("record", encoded(record_shown(each)))
                 quiet = 0.0
                 await asyncio.sleep(call.charge(name, found))
-            if _of(opened, only) != told:
-                told = _of(opened, only)
-                yield _place(told)
+            if _of(opened, only) != sent:
+                sent = _of(opened, only)
+                yield _place(sent)
             if quiet >= _QUIET_SECONDS:
                 quiet = 0.0
                 yield b":\n\n"

@@ -6,7 +6,7 @@ The type of a payload is a tag of frames and a content type of records; codecs p
 from contextlib import suppress
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from penstock.errors import BodyTooLarge, Error, InvalidInput, UnsupportedBody
 from penstock.model.content import BINARY, CONTENT_TYPE, JSON, is_json
@@ -20,10 +20,8 @@ from ..door import SMALL_BYTES
 from ..lease import DONE as ACKNOWLEDGED
 from ..lease import refusal
 from ..subscription import GroupSubscription
+from .connection import TinyqConnection
 from .door import answer_to
-
-if TYPE_CHECKING:
-    from .session import TinyqSession
 
 cramjam: Any = None
 with suppress(ModuleNotFoundError):  # of the extra kafka: without it nothing is packed
@@ -43,22 +41,22 @@ TAGGED: dict[int, RawHeaders] = {  # the header for each tag; JSON needs none
 class NegotiatedSession:
     """Answers the requests of one connection in negotiated frames."""
 
-    def __init__(self, session: "TinyqSession", codec: int) -> None:
-        self._session, self._codec = session, codec
+    def __init__(self, connection: TinyqConnection, codec: int) -> None:
+        self._connection, self._codec = connection, codec
         self._subscriptions: dict[int, GroupSubscription] = {}
 
     @classmethod
-    async def agreed(cls, session: "TinyqSession", body: bytes) -> "NegotiatedSession":
+    async def agreed(cls, connection: TinyqConnection, body: bytes) -> "NegotiatedSession":
         """Agree on a version and a codec. Raises TinyqRefusal when there is no version in common."""
         asked = decode(REQUESTS[TinyqCommand.NEGOTIATE], body)
         if not asked["least"] <= messages.VERSION <= asked["most"]:
             raise TinyqRefusal(TinyqCode.BODY_INVALID)
         shared = asked["codecs"] & codecs()
         codec = 1 << (shared.bit_length() - 1) if shared else 0
-        needs = session.principal is None
+        needs = connection.principal is None
         data = encode(messages.NEGOTIATED, version=messages.VERSION, codec=codec, features=0, authenticates=int(needs))
-        await session.send(encode_answer(TinyqCode.SUCCESS, data))
-        return cls(session, codec)
+        await connection.send(encode_answer(TinyqCode.SUCCESS, data))
+        return cls(connection, codec)
 
     async def answer(self, request: TinyqRequest) -> None:
         """Answer one request. Raises TinyqRefusal when the rest cannot be parsed."""
@@ -67,11 +65,11 @@ class NegotiatedSession:
             raise TinyqRefusal(TinyqCode.COMMAND_UNKNOWN)
         asked = decode(layout, request.body)
         command, number = TinyqCommand(request.command), asked["request"]
-        if self._session.principal is None:
+        if self._connection.principal is None:
             if command is not TinyqCommand.AUTHENTICATE:
                 raise TinyqRefusal(TinyqCode.REFUSED)
-            await self._session.authenticate(asked["secret"].decode("latin-1"))
-            await self._session.send(encode_answer(TinyqCode.SUCCESS, encode(DONE, request=number, count=0)))
+            await self._connection.authenticate(asked["secret"].decode("latin-1"))
+            await self._connection.send(encode_answer(TinyqCode.SUCCESS, encode(DONE, request=number, count=0)))
             return
         code = TinyqCode.SUCCESS
         try:
@@ -79,7 +77,7 @@ class NegotiatedSession:
         except Error as exc:
             why = str(exc).encode("utf-8", "backslashreplace")
             code, data = answer_to(exc), encode(messages.PROBLEM, request=number, why=why)
-        await self._session.send(encode_answer(code, data))
+        await self._connection.send(encode_answer(code, data))
 
     async def _done(self, command: TinyqCommand, asked: dict[str, Any]) -> bytes:
         count = 0
@@ -97,22 +95,22 @@ class NegotiatedSession:
         elif command is TinyqCommand.AUTHENTICATE:
             raise InvalidInput("a connection says once who it is; open another")
         else:
-            await self._session.administer(command, _name(asked))
+            await self._connection.administer(command, _name(asked))
         return encode(DONE, request=asked["request"], count=count)
 
     async def _publish(self, asked: dict[str, Any]) -> bytes:
         if asked["tag"] not in TAGGED:
             raise InvalidInput(f"no payload has the tag {asked['tag']}")
-        payload, door = asked["payload"], self._session.door
+        payload, door = asked["payload"], self._connection.door
         if asked["packed"]:  # few bytes may unpack to many
             payload = await door.in_thread(partial(unpack, asked["packed"], payload, door.tinyq.max_body_bytes))
         record = RecordWanted(payload, asked["type"], asked["key"], TAGGED[asked["tag"]])
         token = None if asked["token"] == NO_TOKEN else asked["token"]
-        partition, offset = await self._session.publish(_name(asked), record, token)
+        partition, offset = await self._connection.publish(_name(asked), record, token)
         return encode(messages.PUBLISHED, request=asked["request"], partition=partition, offset=offset)
 
     async def _subscribe(self, asked: dict[str, Any]) -> None:
-        session, number, door = self._session, asked["request"], self._session.door
+        connection, number, door = self._connection, asked["request"], self._connection.door
         if number in self._subscriptions:
             raise InvalidInput(f"{number} is a subscription already")
 
@@ -121,11 +119,11 @@ class NegotiatedSession:
                 data = await door.in_thread(partial(self._message, number, record))
             else:
                 data = self._message(number, record)
-            await session.send(encode_answer(TinyqCode.MESSAGE, data))
+            await connection.send(encode_answer(TinyqCode.MESSAGE, data))
 
         seconds = asked["lease_ms"] / 1000 or door.settings.lease.total_seconds()
         name, group, credits = _name(asked), asked["group"], asked["credits"]
-        subscription = await session.subscribe(name, send, group=group, credits=credits, seconds=seconds)
+        subscription = await connection.subscribe(name, send, group=group, credits=credits, seconds=seconds)
         if subscription is not None:
             self._subscriptions[number] = subscription
 
