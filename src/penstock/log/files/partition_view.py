@@ -239,19 +239,19 @@ def voids_in(view: PartitionView, low: int, high: int, *, compacted: bool) -> li
     for segment in view.segments:
         if before is not None and segment.header.before_base == before.base_offset:
             # Refused, or lost in a crash: the header shows it. Behind a lost segment it does not.
-            _add(runs, before.end_offset, segment.base_offset, low, high)
+            _add_run(runs, before.end_offset, segment.base_offset, low, high)
         before = segment
         if segment.end_offset <= low or segment.base_offset >= high:
             continue
         try:
-            for start, end in _in_segment(view, segment, view.producers, compacted=compacted):
-                _add(runs, start, end, low, high)
+            for start, end in _voids_in_segment(view, segment, view.producers, compacted=compacted):
+                _add_run(runs, start, end, low, high)
         except Damaged:
             continue  # later offsets of this segment then count as missing
     return runs
 
 
-def _in_segment(
+def _voids_in_segment(
     view: PartitionView, segment: Segment, producers: Producers, *, compacted: bool
 ) -> Iterator[tuple[int, int]]:
     for position, header in segment.headers():
@@ -267,7 +267,7 @@ def _in_segment(
             )
 
 
-def _add(runs: list[tuple[int, int]], start: int, end: int, low: int, high: int) -> None:
+def _add_run(runs: list[tuple[int, int]], start: int, end: int, low: int, high: int) -> None:
     start, end = max(start, low), min(end, high)
     if start >= end:
         return
