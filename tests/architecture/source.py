@@ -115,4 +115,7 @@ def _spelled(name: ast.expr, package: tuple[str, ...]) -> tuple[str, ...]:
             text += ".".join(package)
         else:
             break
+    if text.startswith("."):
+        below = text.lstrip(".")
+        return (*package[: len(package) + 1 - (len(text) - len(below))], *below.split("."))
     return tuple(text.split(".")) if text else ("?",)

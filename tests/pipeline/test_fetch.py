@@ -14,7 +14,8 @@ from penstock.database.naming import Names
 from penstock.errors import StoreLocked, StoreUnsupported
 from penstock.pipeline.offsets import Piece
 from penstock.pipeline.source import fetch
-from penstock.pipeline.source.fetch import Request, open_fetcher, sqlite
+from penstock.pipeline.source.fetch import open_fetcher, sqlite
+from penstock.pipeline.source.fetch.contract import Request
 from penstock.pipeline.source.fetch.sqlite import ArrowDriver, PlainDriver, is_open_here
 from tests.pipeline.hurting import HOLDER
 from tests.pipeline.stores import PARTITIONS, LogStore

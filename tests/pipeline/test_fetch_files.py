@@ -16,7 +16,8 @@ from penstock.log.files.log import FileLog
 from penstock.log.files.settings import FilesSettings
 from penstock.log.store import Store, open_store
 from penstock.pipeline.offsets import Piece
-from penstock.pipeline.source.fetch import Request, open_fetcher
+from penstock.pipeline.source.fetch import open_fetcher
+from penstock.pipeline.source.fetch.contract import Request
 from penstock.wire.kafka.headers import encode_headers
 
 ALL = ("key", "value", "type", "headers", "offset")

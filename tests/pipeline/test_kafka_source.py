@@ -33,7 +33,7 @@ from penstock.pipeline.offsets import Piece, Range
 from penstock.pipeline.source import kafka_view
 from penstock.pipeline.source.batch import BatchReader
 from penstock.pipeline.source.data_source import PenstockSource
-from penstock.pipeline.source.fetch import Request
+from penstock.pipeline.source.fetch.contract import Request
 from penstock.pipeline.source.fetch.kafka import KafkaFetcher
 from penstock.pipeline.source.kafka_topic import KafkaTopicReader
 from penstock.pipeline.source.options import read_options

@@ -19,6 +19,7 @@ from penstock import points
 from penstock.errors import FilesUnseen, InvalidOption, RangesDiffer, StateWithoutPast, TableDamaged, TableDiffers
 from penstock.pipeline.lake.commit import AFTER_COMMIT
 from penstock.pipeline.lake.delta.table import LakeTable
+from penstock.pipeline.lake.identity import by_application
 from penstock.pipeline.lake.paths import folder_of, tables_in
 from penstock.pipeline.lake.sink import DeltaSink
 from penstock.pipeline.lake.storage import Location
@@ -302,6 +303,12 @@ def test_a_batch_write_is_known_by_its_application_and_version(to: Path) -> None
     assert rows_of(to) == [(0, 0)]
     with pytest.raises(InvalidOption, match="txnAppId"):
         DeltaSink({"path": str(to)}).writer(SCHEMA, False)
+
+
+@pytest.mark.parametrize("version", [None, "", "one", "-1", "1.5", "²", "٣", str(1 << 63), "9" * 5_000])
+def test_a_batch_write_without_a_usable_number_is_refused(version: str | None) -> None:
+    with pytest.raises(InvalidOption, match="txnVersion"):
+        by_application("nightly", version)
 
 
 def test_a_failed_task_leaves_no_file(query: Query, to: Path) -> None:

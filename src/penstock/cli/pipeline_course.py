@@ -30,7 +30,7 @@ from penstock.pipeline.reader import PipelineReader
 from penstock.pipeline.replay import rebuild_tables
 from penstock.pipeline.session import session
 from penstock.pipeline.settings import PipelineSettings
-from penstock.pipeline.source.view import open_view
+from penstock.pipeline.source.opening import open_view
 from penstock.pipeline.writeback import WriteTarget
 from penstock.signals import on_signal
 

@@ -110,7 +110,7 @@ def _not_in_log(root: "Location", tables: tuple[str, ...], given: dict[str, Any]
     from penstock.pipeline.lake.kinds import table_at
     from penstock.pipeline.lake.old_tables import RowsLeft, can_be_read, not_in_log
     from penstock.pipeline.lake.paths import tables_in
-    from penstock.pipeline.source.view import open_view
+    from penstock.pipeline.source.opening import open_view
 
     found = [each for each in tables_in(root) if can_be_read(each) and (not tables or each.name in tables)]
     if not given["url"]:

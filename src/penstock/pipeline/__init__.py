@@ -14,6 +14,7 @@ from penstock.errors import MissingExtra
 
 if TYPE_CHECKING:
     from .declared import BatchId, Pipeline, pipeline
+    from .formats import register
     from .lake.typed.decoding import decode
     from .progress import SourceMetrics, source_metrics
     from .session import spark_session
@@ -33,19 +34,6 @@ def check_spark() -> None:
     check_extra("a pipeline", "spark", "pyspark", "pyarrow", "deltalake", *drivers)
 
 
-def register(spark: Any) -> None:
-    """Register the formats `penstock`, `penstock-delta` and `penstock-iceberg` with a session.
-
-    It needs no Java. Spark Connect sessions work, too: they get the names of these classes, so the server's
-    Python must have the same Penstock.
-    """
-    from .lake.sink import DeltaSink, IcebergSink
-    from .source.data_source import PenstockSource
-
-    for each in (PenstockSource, DeltaSink, IcebergSink):
-        spark.dataSource.register(each)
-
-
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first used. Raises MissingExtra."""
     home: Any
@@ -55,6 +43,8 @@ def __getattr__(name: str) -> Any:
         from . import progress as home
     elif name == "decode":
         from .lake.typed import decoding as home
+    elif name == "register":
+        from . import formats as home
     elif name == "spark_session":
         from . import session as home
     else:

@@ -91,3 +91,11 @@ def _own_log(folder: Path, place: int, line: str) -> bytes:
             with suppress(FileNotFoundError):
                 return (folder / "sources" / str(place) / name).read_bytes()
     return b""
+
+
+def write_number(version: str | None) -> int:
+    """Return the number that a write without a checkpoint gives itself, of 63 bits at most. Raises InvalidOption."""
+    text = (version or "").strip()
+    if not (text.isascii() and text.isdecimal()) or len(text) > 19 or int(text) >= 1 << 63:
+        raise InvalidOption("txnVersion", version or "", "a number that grows with each write of the job")
+    return int(text)

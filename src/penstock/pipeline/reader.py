@@ -25,9 +25,10 @@ from .offsets import Ends, Piece, before_starts
 from .progress import Progress
 from .query import Job, source_options
 from .settings import PipelineSettings
+from .source.opening import HeldView
 from .source.options import EARLIEST, LATEST, ReadingPlace, read_offsets, read_options
 from .source.stream import continued
-from .source.view import HeldView, removed, report_removed
+from .source.view import removed, report_removed
 
 logger = logging.getLogger("penstock.pipeline")
 _FROM = "--from"  # the command's name for `startingOffsets`

@@ -28,9 +28,10 @@ from .lake.storage import Location
 from .offsets import Ends, Range
 from .progress import Progress
 from .query import Job, asking, source_options
+from .source.opening import open_view
 from .source.options import ReadingPlace, written_offsets
 from .source.stream import continued
-from .source.view import Heads, TopicView, open_view, removed, report_removed
+from .source.view import Heads, TopicView, removed, report_removed
 
 ReplayPlace = ReadingPlace | int  # an offset for every partition, or a position that the source understands
 

@@ -23,8 +23,8 @@ from typing import Any
 
 from penstock.errors import MissingExtra, NoJava, SparkNotStarted
 
-from . import register
 from .address import is_connect, said_of, without_token
+from .formats import register
 from .settings import PipelineSettings
 
 try:

@@ -34,7 +34,7 @@ from penstock.model.record import TOKEN
 from penstock.wire.kafka.headers import encode_headers
 
 from .address import is_kafka
-from .checkpoint import read_batch
+from .checkpoint import read_batch, write_number
 from .columns import is_bytes, is_headers, is_text
 from .source.options import check_known
 from .versions import StreamArrowWriter, arrow_schema_of, freeze_modules
@@ -331,7 +331,5 @@ def _named(options: Mapping[str, str], topic: str | None) -> PartedWrite | None:
         return None
     if not name:
         raise InvalidOption("txnAppId", name or "", "a name for this job, as txnVersion is given")
-    if version is None or not version.strip().isdecimal() or int(version) >= 1 << 63:
-        raise InvalidOption("txnVersion", version or "", "a number that grows with each write of the job")
     application, content = name if topic is None else f"{name}/{topic}", options.get("txnContent") or ""
-    return PartedWrite(application, int(version), content, follows=False)
+    return PartedWrite(application, write_number(version), content, follows=False)

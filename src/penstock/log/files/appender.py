@@ -12,11 +12,12 @@ of an intent row searches the log for its ids: those found were appended, and th
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from threading import RLock
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
 from penstock.database.contract import Row, Rows
+from penstock.database.database import Database
 from penstock.errors import MapChanged
 from penstock.model.limits import check_topic
 from penstock.model.partition import partition_for
@@ -26,16 +27,42 @@ from ..batches import WriteResult
 from ..contract import Appended, Batch, Position, Topic, check_partition, is_repeated
 from ..entry import Content
 from ..kafka_form import encode_contents
+from ..sql.log import SqlLog
+from .directory import LogDirectory, TopicFiles
 from .partition import PartitionLog
+from .partition_view import PartitionView
 from .writer import LogWriter, PartitionWrite
-
-if TYPE_CHECKING:
-    from .directory import TopicFiles
-    from .log import FileLog
 
 _lock = RLock()  # one append of a named producer at a time in this process
 _COLUMNS = "id epoch sequence topic_id positions ids"  # of a producer
 _BATCH_RECORDS = 10_000  # most records of one batch
+
+
+class AppendableLog(Protocol):
+    """A log in files, as far as appending needs it; `FileLog` is one, and is above this module."""
+
+    directory: LogDirectory
+    database: Database
+    tables: SqlLog
+
+    @property
+    def writer(self) -> LogWriter:
+        """The writer of this process. Raises WriterElsewhere, LogMismatch."""
+
+    def files_of(self, topic: Topic) -> TopicFiles:
+        """Return the files of a topic, even before any exist."""
+
+    def settled_map(self, files: TopicFiles) -> int:
+        """Return the number of a topic's map once no growth is in progress."""
+
+    def partition(self, topic: Topic, number: int) -> PartitionLog:
+        """Return a partition for writing."""
+
+    def view(self, topic: Topic, number: int) -> PartitionView:
+        """Return a partition for reading."""
+
+    def topics(self) -> Sequence[Topic]:
+        """Return all topics."""
 
 
 class _BatchPart(NamedTuple):
@@ -48,7 +75,7 @@ class _BatchPart(NamedTuple):
 class Appender:
     """Adds records to one log. Safe from any thread."""
 
-    def __init__(self, log: "FileLog", notes: "ProducerNotes") -> None:
+    def __init__(self, log: AppendableLog, notes: "ProducerNotes") -> None:
         self._log, self._notes = log, notes
         self._placed_by: dict[str, tuple[TopicFiles, Topic, int]] = {}  # last known placing, by topic name
 
@@ -206,7 +233,7 @@ _ids = msgspec.json.Decoder(tuple[str, ...]).decode
 class ProducerNotes:
     """The producer rows of one log."""
 
-    def __init__(self, log: "FileLog") -> None:
+    def __init__(self, log: AppendableLog) -> None:
         self._log = log
 
     def guard(self, batches: Sequence[Batch]) -> AbstractContextManager[object]:

@@ -193,7 +193,8 @@ class LogDirectory:
         """Return a partition as its writer elsewhere has published it. `start` returns the first offset kept."""
         found = topic.views.get(number)
         if found is None:
-            reader = PartitionReader(self.files, topic, number, self.settings.index_bytes, start)
+            folder, index_bytes = topic.folder(number), self.settings.index_bytes
+            reader = PartitionReader(self.files, folder, topic.heads, index_bytes, topic.id, start)
             found = topic.views.setdefault(number, reader)
         found.refresh(head)
         return found

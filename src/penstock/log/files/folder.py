@@ -11,10 +11,10 @@ transactions and of compacted records are void, too.
 """
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 from uuid import UUID
 
 from penstock.errors import Damaged, InvalidBatch
@@ -22,7 +22,6 @@ from penstock.wire.kafka.record_batch import check_batch, read_header
 
 from .disk import DiskFile
 from .open_files import OpenFiles
-from .producers import Producers
 from .segment import CHUNK_BYTES, HEADER_BYTES, SUFFIX, Segment, SegmentHeader, decode_header
 from .tail import find_tail, whole_until
 
@@ -141,10 +140,6 @@ def write_again(file: DiskFile, position: int, end: int) -> None:
     file.sync()
 
 
-if TYPE_CHECKING:
-    from .partition_view import PartitionView
-
-
 class MissingRun(NamedTuple):
     """Offsets from `low` to before `high` whose segment is missing; `name` is the file they were in."""
 
@@ -183,51 +178,3 @@ def missing_tail(folder: PartitionFolder, segments: Sequence[Segment], end: int,
 def name_of(folder: PartitionFolder, base: int) -> str:
     """Return the name of a segment in messages."""
     return "/".join(folder.segment_path(base).parts[-3:])
-
-
-def voids_in(view: "PartitionView", low: int, high: int, *, compacted: bool) -> list[tuple[int, int]]:
-    """Return the void offsets of a range as runs with exclusive ends.
-
-    `compacted`: the topic is or was compacted. Only then may a batch lack records: otherwise they are missing.
-    """
-    runs: list[tuple[int, int]] = []
-    before: Segment | None = None
-    for segment in view.segments:
-        if before is not None and segment.header.before_base == before.base_offset:
-            # Refused, or lost in a crash: the header shows it. Behind a lost segment it does not.
-            _add(runs, before.end_offset, segment.base_offset, low, high)
-        before = segment
-        if segment.end_offset <= low or segment.base_offset >= high:
-            continue
-        try:
-            for start, end in _in_segment(view, segment, view.producers, compacted=compacted):
-                _add(runs, start, end, low, high)
-        except Damaged:
-            continue  # later offsets of this segment then count as missing
-    return runs
-
-
-def _in_segment(
-    view: "PartitionView", segment: Segment, producers: Producers, *, compacted: bool
-) -> Iterator[tuple[int, int]]:
-    for position, header in segment.headers():
-        if header.is_control or producers.is_aborted(header) or (compacted and not header.record_count):
-            yield header.base_offset, header.next_offset
-        elif not compacted:
-            continue
-        elif header.record_count <= header.last_offset_delta:  # compaction has removed some
-            batch = memoryview(segment.batch(position, header))
-            held = {each.offset for each in view.decoded(header, batch)}
-            yield from (
-                (offset, offset + 1) for offset in range(header.base_offset, header.next_offset) if offset not in held
-            )
-
-
-def _add(runs: list[tuple[int, int]], start: int, end: int, low: int, high: int) -> None:
-    start, end = max(start, low), min(end, high)
-    if start >= end:
-        return
-    if runs and runs[-1][1] == start:
-        runs[-1] = (runs[-1][0], end)
-    else:
-        runs.append((start, end))

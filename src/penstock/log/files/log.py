@@ -38,10 +38,9 @@ from .appender import Appender, ProducerNotes
 from .claim import LogClaim
 from .directory import LogDirectory, TopicFiles
 from .disk import WriterLock
-from .folder import voids_in
 from .heads import PartitionHead
 from .partition import PartitionLog
-from .partition_view import PartitionView
+from .partition_view import PartitionView, voids_in
 from .settings import FilesSettings
 from .small_files import (
     forget_shortened,
@@ -379,7 +378,11 @@ class FileLog(TopicTables):
         if place is not None and place[0] == topic.id:
             found = self.at(topic, [Position(*place[1:])], bare=True)
             return Search(found[0]._replace(owner=None) if found else None, cut=False, gone=False)
-        return search.find_id(self, topic, id, since_ms=since_ms, walk=walk, partition=partition)
+        bounds = self.all_bounds(topic)
+        begins = None if since_ms is None else self.offsets_at(topic, since_ms)
+        return search.find_id(
+            topic, id, bounds, begins, lambda number: self.view(topic, number), walk=walk, partition=partition
+        )
 
     def find_key(self, topic: Topic, within: OffsetRange, key: bytes, *, limit: int, last: bool = False) -> list[Entry]:
         """Return records of a key in a range; segments whose filter excludes it are skipped."""

@@ -10,7 +10,6 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from threading import Lock
-from typing import TYPE_CHECKING
 
 from penstock.errors import Damaged, InvalidBatch
 from penstock.wire.kafka.record_batch import HEADER, UNKNOWN_CRC, BatchHeader, decode_marker
@@ -19,7 +18,7 @@ from ..entry import Entry
 from ..kafka_form import entries_of
 from .disk import writer_pid
 from .folder import MissingRun, PartitionFolder, load_segments, missing_runs, missing_tail, name_of, set_end
-from .heads import PartitionHead
+from .heads import HeadsFile, PartitionHead
 from .index import SparseIndex
 from .open_files import OpenFiles
 from .producers import Producers, UndecidedTransaction, newest_snapshot
@@ -230,20 +229,70 @@ class PartitionView:
         return segments[first:]
 
 
-if TYPE_CHECKING:
-    from .directory import TopicFiles
+def voids_in(view: PartitionView, low: int, high: int, *, compacted: bool) -> list[tuple[int, int]]:
+    """Return the void offsets of a range as runs with exclusive ends.
+
+    `compacted`: the topic is or was compacted. Only then may a batch lack records: otherwise they are missing.
+    """
+    runs: list[tuple[int, int]] = []
+    before: Segment | None = None
+    for segment in view.segments:
+        if before is not None and segment.header.before_base == before.base_offset:
+            # Refused, or lost in a crash: the header shows it. Behind a lost segment it does not.
+            _add_run(runs, before.end_offset, segment.base_offset, low, high)
+        before = segment
+        if segment.end_offset <= low or segment.base_offset >= high:
+            continue
+        try:
+            for start, end in _voids_in_segment(view, segment, view.producers, compacted=compacted):
+                _add_run(runs, start, end, low, high)
+        except Damaged:
+            continue  # later offsets of this segment then count as missing
+    return runs
+
+
+def _voids_in_segment(
+    view: PartitionView, segment: Segment, producers: Producers, *, compacted: bool
+) -> Iterator[tuple[int, int]]:
+    for position, header in segment.headers():
+        if header.is_control or producers.is_aborted(header) or (compacted and not header.record_count):
+            yield header.base_offset, header.next_offset
+        elif not compacted:
+            continue
+        elif header.record_count <= header.last_offset_delta:  # compaction has removed some
+            batch = memoryview(segment.batch(position, header))
+            held = {each.offset for each in view.decoded(header, batch)}
+            yield from (
+                (offset, offset + 1) for offset in range(header.base_offset, header.next_offset) if offset not in held
+            )
+
+
+def _add_run(runs: list[tuple[int, int]], start: int, end: int, low: int, high: int) -> None:
+    start, end = max(start, low), min(end, high)
+    if start >= end:
+        return
+    if runs and runs[-1][1] == start:
+        runs[-1] = (runs[-1][0], end)
+    else:
+        runs.append((start, end))
 
 
 class PartitionReader(PartitionView):
     """A partition that another process writes, up to its published end; if no head tells it, to its last batch."""
 
     def __init__(
-        self, files: OpenFiles, topic: "TopicFiles", partition: int, index_bytes: int, durable_start: Callable[[], int]
+        self,
+        files: OpenFiles,
+        folder: PartitionFolder,
+        heads: HeadsFile,
+        index_bytes: int,
+        topic_id: int,
+        durable_start: Callable[[], int],
     ) -> None:
-        super().__init__(files, topic.folder(partition))
-        self.topic_id = topic.id
+        super().__init__(files, folder)
+        self.topic_id = topic_id
         self._index_bytes = index_bytes
-        self._heads, self._durable_start = topic.heads, durable_start
+        self._heads, self._durable_start = heads, durable_start
         self._changes = -1
         self._is_found = False  # its bounds come from the segments, without a head
         self._published_stable = 0

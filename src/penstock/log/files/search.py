@@ -19,24 +19,20 @@ appends do not pay for it. Crash: a filter that is missing, damaged or of anothe
 
 import logging
 import struct
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from enum import Enum
-from typing import TYPE_CHECKING
 
 import mmh3
 
 from penstock.errors import Damaged
 from penstock.model.partition import partition_for
 
-from ..contract import OffsetRange, Position, Search, Topic
+from ..contract import Bounds, OffsetRange, Position, Search, Topic
 from ..entry import Entry
 from .disk import read_whole, with_crc, without_crc, write_whole
 from .index import SegmentEnd
 from .partition_view import PartitionView
 from .segment import Segment
-
-if TYPE_CHECKING:
-    from .log import FileLog
 
 logger = logging.getLogger("penstock.files")
 
@@ -144,11 +140,19 @@ def runs(positions: Collection[Position]) -> list[OffsetRange]:
 
 
 def find_id(
-    log: "FileLog", topic: Topic, id: str, *, since_ms: int | None, walk: int | None, partition: int | None
+    topic: Topic,
+    id: str,
+    bounds: Mapping[int, Bounds],
+    begins: Mapping[int, int] | None,
+    view_of: Callable[[int], PartitionView],
+    *,
+    walk: int | None,
+    partition: int | None,
 ) -> Search:
-    """Look for a record, first in the partition that its id would map to."""
-    bounds = log.all_bounds(topic)
-    begins = {} if since_ms is None else log.offsets_at(topic, since_ms)
+    """Look for a record, first in the partition that its id would map to.
+
+    `begins`: the offsets of the time from which on the record is looked for, if one is given.
+    """
     own = partition_for(topic.partitioner, None, id, topic.partitions)
     cut = gone = False
     ranges = []
@@ -156,14 +160,14 @@ def find_id(
         if partition not in (None, number):
             continue
         start, end = bounds[number]
-        low = start if walk is None else begins.get(number, max(start, end - walk))
+        low = start if walk is None else (begins or {}).get(number, max(start, end - walk))
         high = end if walk is None else min(end, low + walk)
-        cut |= high < end or (since_ms is None and low > start)
-        gone |= start > 0 and (since_ms is None or begins[number] == start)
+        cut |= high < end or (begins is None and low > start)
+        gone |= start > 0 and (begins is None or begins[number] == start)
         if low < high:
             ranges.append(OffsetRange(number, low, high))
     for number, low, high in ranges:
-        for entry in _matching(log.view(topic, number), low, high, NameKind.ID, id.encode()):
+        for entry in _matching(view_of(number), low, high, NameKind.ID, id.encode()):
             if entry.id == id:
                 return Search(entry._replace(value=None, headers=None, owner=None), cut, gone)
     return Search(None, cut, gone)

@@ -17,25 +17,10 @@ from typing import Protocol
 
 from penstock.errors import AnotherLog, BatchDiffers, InvalidOption, RangesDiffer, StateWithoutPast, WriteOutOfOrder
 
-from ..checkpoint import MicroBatch
+from ..checkpoint import MicroBatch, write_number
 from ..offsets import Range
 
 Transactions = list[tuple[str, int]]
-
-
-class Known(Protocol):
-    """The part of a table that an identity reads."""
-
-    path: str
-
-    def version_of(self, application: str) -> int | None:
-        """Return the version that an application has reached in the table."""
-
-    def is_empty(self) -> bool:
-        """Return whether the table holds no data."""
-
-    def sources(self) -> "list[Source]":
-        """Return the topics that feed the table, as our last commit names them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +38,21 @@ class Source:
         return f"topic {self.topic} with id {self.topic_id} of log {self.log_id}"
 
 
+class MarkedTable(Protocol):
+    """A table as an identity sees it: the topics and the versions that its commits have kept."""
+
+    path: str
+
+    def sources(self) -> list[Source]:
+        """Return the topics that feed the table."""
+
+    def version_of(self, application: str) -> int | None:
+        """Return the version that an application has reached. Raises EndsLost."""
+
+    def is_empty(self) -> bool:
+        """Return whether the table holds no files."""
+
+
 class BatchIdentity(ABC):
     """The identity of one batch in tables. `of_lake`: the table is one of several of a lake."""
 
@@ -63,13 +63,13 @@ class BatchIdentity(ABC):
         return []
 
     @abstractmethod
-    def is_in(self, table: Known) -> bool:
+    def is_in(self, table: MarkedTable) -> bool:
         """Return whether the table holds the batch.
 
         Raises AnotherLog, RangesDiffer, StateWithoutPast, BatchDiffers, WriteOutOfOrder.
         """
 
-    def transactions(self, table: Known) -> Transactions:
+    def transactions(self, table: MarkedTable) -> Transactions:
         """Return the transactions to write beside the batch's data."""
         return []
 
@@ -103,7 +103,7 @@ def _version(text: str) -> int:
     return int.from_bytes(sha256(text.encode()).digest()[:8], "big") >> 1
 
 
-def check_name(keeper: str, lake: str, table: Known, source: Source, batch: Sequence[Source]) -> None:
+def check_name(keeper: str, lake: str, table: MarkedTable, source: Source, batch: Sequence[Source]) -> None:
     """Refuse a topic new to a table that another topic of the same name has fed. Raises AnotherLog.
 
     `batch`: the topics of the batch, which a query of the user's own may have joined under one name.
@@ -129,13 +129,13 @@ class ByOffsets(BatchIdentity):
     ranges: tuple[Range, ...]
     of_lake: bool = False
 
-    def is_in(self, table: Known) -> bool:
+    def is_in(self, table: MarkedTable) -> bool:
         answers = {self._answer(table, each) for each in self.ranges if each.pieces()}
         if len(answers) > 1:
             raise RangesDiffer(table.path, "it holds the batch of one source and not that of another")
         return answers == {True}
 
-    def transactions(self, table: Known) -> Transactions:
+    def transactions(self, table: MarkedTable) -> Transactions:
         """Return the ends of all partitions for a table new to the topic, else of those that moved."""
         return [pair for each in self.ranges for pair in self._ends(table, each)] + list(self._names(table))
 
@@ -146,7 +146,7 @@ class ByOffsets(BatchIdentity):
     def sources(self) -> list[Source]:
         return [source_of(each) for each in self.ranges]
 
-    def _answer(self, table: Known, batch: Range) -> bool:
+    def _answer(self, table: MarkedTable, batch: Range) -> bool:
         pieces = batch.pieces()
         known = _knows(table, batch)
         if not known:
@@ -163,14 +163,14 @@ class ByOffsets(BatchIdentity):
             return True
         raise RangesDiffer(table.path, "; ".join(_differences(batch, ends)))
 
-    def _ends(self, table: Known, batch: Range) -> Iterator[tuple[str, int]]:
+    def _ends(self, table: MarkedTable, batch: Range) -> Iterator[tuple[str, int]]:
         moved = [piece.partition for piece in batch.pieces()]
         for partition in moved if _knows(table, batch) else sorted(batch.ends) if moved else []:
             yield application(batch.log_id, batch.topic_id, partition), batch.ends[partition]
             if partition in batch.marks:
                 yield mark_application(batch.log_id, batch.topic_id, partition), batch.marks[partition]
 
-    def _names(self, table: Known) -> Iterator[tuple[str, int]]:
+    def _names(self, table: MarkedTable) -> Iterator[tuple[str, int]]:
         """Yield the topics new to the table by name; of two joined under one name, the first."""
         moved = {each.topic: each for each in reversed(self.ranges) if each.pieces()}
         for topic, batch in sorted(moved.items()):
@@ -187,7 +187,7 @@ class ByEpoch(BatchIdentity):
     content: str = ""  # a hash of its input, where known
     continues: bool = True  # the numbers are those of one streaming query, which must have begun with an empty table
 
-    def is_in(self, table: Known) -> bool:
+    def is_in(self, table: MarkedTable) -> bool:
         """Compare with the last batch that is in the table; a query must have begun with an empty one.
 
         A query repeats its last batch at most: a lower number means that its checkpoint is an older copy.
@@ -205,7 +205,7 @@ class ByEpoch(BatchIdentity):
             raise BatchDiffers(table.path, whose, (last, held), (self.epoch, ours))
         return True
 
-    def transactions(self, table: Known) -> Transactions:
+    def transactions(self, table: MarkedTable) -> Transactions:
         content = self._content_version
         kept = [] if content is None else [(self._content_application, content)]
         return [(self._application, self.epoch), *kept]
@@ -230,7 +230,7 @@ class Unmoved(BatchIdentity):
     known: tuple[Source, ...]
     of_lake: bool = False
 
-    def is_in(self, table: Known) -> bool:
+    def is_in(self, table: MarkedTable) -> bool:
         return False
 
     def sources(self) -> list[Source]:
@@ -248,9 +248,7 @@ def by_application(name: str | None, version: str | None, content: str = "") -> 
     """Return the identity of a batch write. Raises InvalidOption."""
     if not name:
         raise InvalidOption("txnAppId", name, "a name for this job, so that a write that is repeated is seen")
-    if version is None or not version.strip().isdigit():
-        raise InvalidOption("txnVersion", version, "a number that grows with each write of the job")
-    return ByEpoch(name, int(version), content, continues=False)
+    return ByEpoch(name, write_number(version), content, continues=False)
 
 
 def source_of(batch: Range) -> Source:
@@ -258,11 +256,11 @@ def source_of(batch: Range) -> Source:
     return Source(batch.log_id, batch.topic, batch.topic_id, len(batch.ends), batch.incarnation)
 
 
-def _knows(table: Known, batch: Range) -> bool:
+def _knows(table: MarkedTable, batch: Range) -> bool:
     return _reached(table, batch, min(batch.ends), None) is not None
 
 
-def _reached(table: Known, batch: Range, partition: int, otherwise: int | None) -> int | None:
+def _reached(table: MarkedTable, batch: Range, partition: int, otherwise: int | None) -> int | None:
     end = table.version_of(application(batch.log_id, batch.topic_id, partition))
     return otherwise if end is None else end
 

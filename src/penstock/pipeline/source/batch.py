@@ -10,9 +10,11 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from ..columns import record_batch
 from ..offsets import Piece, Range, split
 from ..versions import freeze_modules
-from .fetch import Request, open_fetcher
+from .fetch import open_fetcher
+from .fetch.contract import Request
+from .opening import open_view
 from .options import SourceOptions
-from .view import open_view, removed, report_removed
+from .view import removed, report_removed
 
 _TASK_RECORDS = 2_000  # a second task costs two more Python workers, and a file for each table
 

@@ -22,8 +22,9 @@ from ..lake.storage import Location, asks_storage
 from ..offsets import Ends, Form, Range, admit, before_barriers, by_topic, of_topics, standing
 from ..versions import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from .batch import Task, plan, read_task
+from .opening import HeldView
 from .options import LATEST, ReadingPlace, SourceOptions
-from .view import Heads, HeldView, TopicView, admit_bytes, removed, report_removed
+from .view import Heads, TopicView, admit_bytes, removed, report_removed
 
 
 class _CheckpointedReader(DataSourceStreamReader):

@@ -4,19 +4,17 @@ Used in the driver, never in a task.
 """
 
 import logging
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from penstock.database.naming import Names
 from penstock.errors import InvalidOption, RecordsRemoved, StoreError, StoreUnsupported, UnknownTopic
 from penstock.log.contract import Bounds, Growth, LogIdentity, OffsetRange, Position, Topic
 from penstock.log.entry import ENTRY_BYTES, Entry
-from penstock.log.kafka_settings import KafkaSettings
 from penstock.log.store import open_store
 
-from ..address import is_kafka
 from ..history import LogNow, log_now
 from ..offsets import Ends, Piece, before_starts, describe_pieces
 from .options import LATEST, OTHERS, ReadingPlace
@@ -188,55 +186,6 @@ class TopicView:
     def close(self) -> None:
         """Close the connections."""
         self._store.close()
-
-
-def open_view(url: str, names: Names, topic: str, kafka: KafkaSettings | None = None) -> TopicView:
-    """Return a topic as planning sees it, of a store or of a Kafka cluster, reached as `kafka` says."""
-    if not is_kafka(url):
-        return TopicView(url, names, topic)
-    from .kafka_view import KafkaView
-
-    return KafkaView(url, topic, kafka)
-
-
-class HeldView:
-    """The view of one topic, opened once per query: on first use, and again after an error. For one thread.
-
-    Only that of a database stays open: a directory has one writer, which must find it free, and the brokers
-    of a Kafka cluster end idle connections. Tasks get none.
-    """
-
-    def __init__(self, url: str, names: Names, topic: str, kafka: KafkaSettings | None = None) -> None:
-        self._open: TopicView | None = None
-        self._where = url, names, topic, kafka
-
-    @contextmanager
-    def used(self) -> Iterator[TopicView]:
-        """Yield the view. An error in the block closes it, and so does a file that was replaced."""
-        if self._open is not None and not self._open.is_current():
-            self.close()
-        view, self._open = self._open or open_view(*self._where), None
-        try:
-            yield view
-        except BaseException:
-            view.close()
-            raise
-        if view.stays_open:
-            self._open = view
-        else:
-            view.close()
-
-    def close(self) -> None:
-        """Close the view; a later use opens it again."""
-        view, self._open = self._open, None
-        if view is not None:
-            view.close()
-
-    def __del__(self) -> None:
-        self.close()  # Spark may drop a reader without stopping it
-
-    def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_open": None}
 
 
 def holds(heads: Heads, place: Position) -> bool:

@@ -411,9 +411,8 @@ def test_damage_in_the_last_segment_is_no_torn_tail_where_the_head_is_lost(
     content[places[which] + byte] ^= 0x10
     segment.write_bytes(content)
     hurt = {1 + 2 * which, 2 + 2 * which}
-    reader = PartitionReader(
-        OpenFiles(Disk(), 4), TopicFiles(Disk(), file.parent, TOPIC, 1), 0, 400, durable_start=lambda: 0
-    )
+    topic = TopicFiles(Disk(), file.parent, TOPIC, 1)
+    reader = PartitionReader(OpenFiles(Disk(), 4), topic.folder(0), topic.heads, 400, topic.id, lambda: 0)
     reader.refresh(reader._heads.get(0))
     if heads is not _of_earlier:  # where there is a head, it says how far a reader may look
         assert reader.end >= len(ids)

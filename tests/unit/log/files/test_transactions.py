@@ -190,9 +190,8 @@ def test_a_reader_elsewhere_forgets_what_was_taken_back(tmp_path: Path, monkeypa
         opened.writer.call(opened.partition.sync)
         opened.writer.call(opened.partition.synced)
         send(opened, b"", Marker.ABORT)
-        reader = PartitionReader(
-            OpenFiles(Disk(), 4), TopicFiles(Disk(), opened.folder, TOPIC, 1), 0, 400, durable_start=lambda: 0
-        )
+        topic = TopicFiles(Disk(), opened.folder, TOPIC, 1)
+        reader = PartitionReader(OpenFiles(Disk(), 4), topic.folder(0), topic.heads, 400, topic.id, lambda: 0)
         reader.refresh(reader._heads.get(0))
         assert reader.producers.aborted
         assert reader.end == 2
@@ -290,9 +289,8 @@ def test_a_reader_elsewhere_keeps_no_producers_but_those_with_something_open(tmp
             NEXT.n = 0
             if id:
                 send(opened, b"", Marker.ABORT, id)
-        reader = PartitionReader(
-            OpenFiles(Disk(), 4), TopicFiles(Disk(), opened.folder, TOPIC, 1), 0, 400, durable_start=lambda: 0
-        )
+        topic = TopicFiles(Disk(), opened.folder, TOPIC, 1)
+        reader = PartitionReader(OpenFiles(Disk(), 4), topic.folder(0), topic.heads, 400, topic.id, lambda: 0)
         reader.refresh(reader._heads.get(0))
         assert list(reader.producers.states) == [0]
         assert len(reader.producers.aborted) == 19

@@ -21,7 +21,7 @@ from penstock.wire.kafka.record_batch import HEADER_BYTES, BatchHeader
 from penstock.wire.kafka.records import TooManyBytes, unpacked
 
 from ...offsets import Numbers
-from . import grouped
+from .contract import grouped
 
 _CHUNK_BYTES, _CHUNK_RECORDS = 4 << 20, 16_384
 _SHORT = 128  # average bytes of a piece, up to which pieces are gathered byte by byte

@@ -20,8 +20,8 @@ from penstock.log.topics import topic_uuid
 from penstock.wire.kafka.record_batch import BatchHeader
 
 from ...offsets import Piece
-from . import Fetcher, Request
 from .batch_columns import BatchChunk, checked_columns, grouped_batches
+from .contract import Fetcher, Request
 
 
 class FilesFetcher(Fetcher):

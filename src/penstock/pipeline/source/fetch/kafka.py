@@ -10,8 +10,8 @@ from penstock.log.kafka_settings import KafkaSettings
 
 from ...offsets import Piece
 from ..kafka_topic import KafkaTopicReader
-from . import Fetcher, Request
 from .batch_columns import BatchChunk, checked_columns, grouped_batches
+from .contract import Fetcher, Request
 
 
 class KafkaFetcher(Fetcher):

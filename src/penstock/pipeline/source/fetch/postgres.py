@@ -12,7 +12,7 @@ from penstock.database.naming import Names
 from penstock.database.statements import statement
 from penstock.errors import StoreUnreachable
 
-from . import WANTED, Fetcher, Request
+from .contract import WANTED, Fetcher, Request
 
 
 class PostgresFetcher(Fetcher):

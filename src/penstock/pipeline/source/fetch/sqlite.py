@@ -31,7 +31,7 @@ from penstock.database.statements import statement
 from penstock.errors import InvalidUrl, StoreLocked, StoreUnreachable
 from penstock.log.store import open_store
 
-from . import WANTED, Fetcher, Request, grouped
+from .contract import WANTED, Fetcher, Request, grouped
 
 _ROWS_TOGETHER = 128  # at a mebibyte each, as large as the largest batch of small rows
 _MAPPED_BYTES = 2_147_418_112  # the most that SQLite maps; mapped pages are not copied
