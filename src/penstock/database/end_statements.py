@@ -1,12 +1,13 @@
-"""Refuses what would end a shared transaction: statements, and the methods of its connection."""
+"""Refuses to end a shared transaction, or to make it read-only: by statements, or methods of its connection."""
 
 import re
 
 from penstock.errors import TransactionEnded
 
+# Read-only modes end it, too: the cursor can no longer move.
 _ENDS = re.compile(
     r"(?:\s|;|--[^\n]*+(?:\n|$)|/\*(?:[^*]|\*(?!/))*+\*/)*+(commit|end|abort|rollback(?!\s+(?:(?:work|transaction)\s+)?to\b)|"
-    r"prepare\s+transaction)\b",
+    r"prepare\s+transaction|set\s+transaction\s+read\s+only|pragma\s+query_only(?=\s*[=(]))\b",
     re.IGNORECASE,
 )
 

@@ -8,7 +8,16 @@ from penstock.errors import TransactionEnded
 
 @pytest.mark.parametrize(
     "statement",
-    ["COMMIT", " ; end", "-- why\nrollback", "/* why */ abort", "/**/ /* ** */COMMIT", b"commit", "/*;*/;END;"],
+    [
+        "COMMIT",
+        " ; end",
+        "-- why\nrollback",
+        "/* why */ abort",
+        "/**/ /* ** */COMMIT",
+        b"commit",
+        "/*;*/;END;",
+        "PRAGMA query_only = 1",
+    ],
 )
 def test_an_end_is_refused_behind_blanks_and_comments(statement: str | bytes) -> None:
     with pytest.raises(TransactionEnded):
@@ -22,6 +31,7 @@ def test_an_end_is_refused_behind_blanks_and_comments(statement: str | bytes) ->
         "/*+ hint */ INSERT INTO notes VALUES ('/* */ commit')",
         "rollback to savepoint a",
         "SELECT 'commit'",
+        "PRAGMA query_only",
         "/* a comment without an end, commit",
     ],
 )
@@ -33,6 +43,7 @@ def test_the_words_of_other_statements_are_let_through(statement: str) -> None:
     "text",
     [
         "SELECT 1; COMMIT; SELECT 2",
+        "SELECT 1; SET TRANSACTION READ ONLY",
         "SELECT ';' /* ; */;/**/ -- ;\n end",
         "SELECT $$it's$$; commit",
         "SELECT $a$ $$ ; $a$, $1;ROLLBACK",
