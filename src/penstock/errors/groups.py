@@ -164,8 +164,8 @@ class TransactionEnded(HandlerError, code="transaction_ended"):
 
     def __init__(self, what: str) -> None:
         super().__init__(
-            f"{what}, but Penstock commits record.tx together with the cursor; leave out commit, rollback, "
-            "close and read-only modes, and use a savepoint for statements that may fail"
+            f"{what}, but Penstock commits record.tx together with the cursor; leave out commit, rollback "
+            "and close, and read-only modes, and use a savepoint for statements that may fail"
         )
 
 
