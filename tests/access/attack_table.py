@@ -223,7 +223,7 @@ ELSEWHERE = [
     Elsewhere(
         "names of any length, again and again",
         BOUNDED,
-        at(EVERY, "tests/unit/access/test_rules.py::test_verdicts_are_kept_within_bounds_of_bytes"),
+        at(EVERY, "tests/unit/access/test_rule.py::test_verdicts_are_kept_within_bounds_of_bytes"),
     ),
     Elsewhere(
         "failed logins of names of any length",

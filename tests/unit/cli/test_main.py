@@ -24,7 +24,7 @@ def left(args: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, str,
 
 def test_the_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = left(["--version"], capsys)
-    assert (code, out.strip()) == (0, f"penstock, version {metadata.version('penstock')}")
+    assert (code, out.strip()) == (0, f"penstock, version {metadata.version('penstock-outbox')}")
 
 
 def test_the_program_runs_by_itself() -> None:
