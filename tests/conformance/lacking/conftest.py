@@ -65,9 +65,14 @@ def lacking(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         "is_conflict",
         lambda self, error: isinstance(error, psycopg.errors.UniqueViolation) or is_conflict(self, error),
     )
-    loader.statements.cache_clear()
+    _forget_texts()
     yield
-    loader.statements.cache_clear()
+    _forget_texts()
+
+
+def _forget_texts() -> None:
+    for known in (loader.statements, loader.statement):
+        known.cache_clear()
 
 
 def _one_by_one(_: PostgresDialect, conn: psycopg.Connection[Any], sql: str, rows: Rows) -> None:
