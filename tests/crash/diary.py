@@ -29,7 +29,8 @@ class Delivered(NamedTuple):
 
 def read(path: Path) -> list[Delivered]:
     """Return all deliveries by time."""
-    lines = path.read_text().splitlines() if path.exists() else []
+    whole, _, _ = (path.read_text() if path.exists() else "").rpartition("\n")  # the last line may be half written
+    lines = whole.splitlines()
     found = []
     for line in lines:
         *numbers, key, type = line.split()

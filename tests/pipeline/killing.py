@@ -172,13 +172,12 @@ def kill_tree(driver: int) -> None:
 
 def main(words: list[str]) -> None:
     from penstock.cli import main as command
-    from penstock.pipeline.lake import sink
-    from penstock.pipeline.source import data_source
+    from penstock.pipeline import formats
     from tests.pipeline import killing  # Spark's workers import it by this name, not as the program
 
-    vars(sink)["DeltaSink"] = killing.KillingSink
-    vars(sink)["IcebergSink"] = killing.KillingIcebergSink
-    vars(data_source)["PenstockSource"] = killing.KillingBack
+    vars(formats)["DeltaSink"] = killing.KillingSink
+    vars(formats)["IcebergSink"] = killing.KillingIcebergSink
+    vars(formats)["PenstockSource"] = killing.KillingBack
     os.environ[DRIVER] = str(os.getpid())
     if words[0] == TOGETHER:
         run_together(command, [json.loads(each) for each in words[1:]])

@@ -17,8 +17,8 @@ import polars
 import pytest
 from deltalake import DeltaTable
 
+from penstock.pipeline import formats as sinks
 from penstock.pipeline import register
-from penstock.pipeline.lake import sink as sinks
 from penstock.pipeline.lake.paths import folder_of, tables_in
 from penstock.pipeline.lake.storage import Location, location, storage_of
 from penstock.pipeline.lake.storage.bucket import BucketPath, store_of

@@ -29,10 +29,8 @@ from deltalake import DeltaTable
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.cli import pipeline_course, pipeline_following
-from penstock.pipeline import register
-from penstock.pipeline.lake import sink
+from penstock.pipeline import formats, register
 from penstock.pipeline.lake.paths import tables_in
-from penstock.pipeline.source import data_source
 from tests.crash.waiting import wait_until
 from tests.pipeline.conftest import Command, Done
 from tests.pipeline.hurting import FarSink, SmallBatches
@@ -59,7 +57,7 @@ class Lake:
     def with_format(self, name: str, format: type) -> Iterator[None]:
         """Put a format in the place of ours."""
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(data_source if name == "PenstockSource" else sink, name, format)
+            patch.setattr(formats, name, format)
             yield
         register(self._spark)  # other tests have the same session
 

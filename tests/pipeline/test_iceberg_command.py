@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
+from penstock.pipeline import formats as sinks
 from penstock.pipeline import register
-from penstock.pipeline.lake import sink as sinks
 from penstock.pipeline.lake.paths import tables_in
 from tests.pipeline.conftest import Command
 from tests.pipeline.histories import TYPES, expected

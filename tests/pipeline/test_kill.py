@@ -20,8 +20,8 @@ import psutil
 import pytest
 from deltalake import DeltaTable
 
+from penstock.pipeline import formats as sinks
 from penstock.pipeline import register
-from penstock.pipeline.lake import sink as sinks
 from penstock.pipeline.lake.paths import tables_in
 from penstock.pipeline.lake.storage import Location
 from penstock.pipeline.lake.tables import vacuum

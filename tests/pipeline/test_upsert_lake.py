@@ -12,8 +12,8 @@ import polars
 import pytest
 from deltalake import DeltaTable
 
+from penstock.pipeline import formats as sinks
 from penstock.pipeline import register
-from penstock.pipeline.lake import sink as sinks
 from tests.pipeline.conftest import Command
 from tests.pipeline.histories import TYPES, a_history, expected
 from tests.pipeline.killed_lakes import KilledLakes

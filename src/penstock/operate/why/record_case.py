@@ -39,7 +39,7 @@ class StoredGroup:
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """A group's cursor in a partition. `done`: the offsets that delivery has passed; others are still to be read."""
+    """A group's cursor in a partition."""
 
     done: DoneSet
     owner: str | None
@@ -49,6 +49,10 @@ class Cursor:
     def offset(self) -> int:
         """The first offset that it has not passed."""
         return self.done.base
+
+    def is_passed(self, offset: int) -> bool:
+        """Return whether delivery has passed an offset; otherwise it is still to be read from the log."""
+        return offset in self.done
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +159,7 @@ class RecordCase:
     @property
     def passed(self) -> bool:
         """Whether the group has passed it and will not come back to it."""
-        return not self.entry and self.record.offset in self.cursor.done
+        return not self.entry and self.cursor.is_passed(self.record.offset)
 
 
 class CaseReader:
@@ -202,7 +206,7 @@ class CaseReader:
         letter = next((each for each in letters if each.offset == record.offset), None)
         holder = next((each for each in letters if each.holding), None)
         served = self.served(group, record.topic, record.partition, cursor)
-        passed = record.offset in cursor.done
+        passed = cursor.is_passed(record.offset)
         waits, ended = entry is None and not passed, entry is None and passed and letter is None
         lanes_count, entries_count = self._waiting(group, record, cursor, served) if waits else (0, 0)
         return RecordCase(
