@@ -103,9 +103,8 @@ class LogClaim:
 
     def _newer_topics(self, tx: Transaction) -> list[int]:
         """Return the numbers of topics that have a folder and that the tables never gave; deleted ones were given."""
-        folders = set(
-            self._directory.disk.names(self._directory.path / TOPICS)
-        )  # a topic's row comes before its folder
+        # First the folders: a topic's row comes before its folder, so one that appears meanwhile is not missed in the rows.
+        folders = set(self._directory.disk.names(self._directory.path / TOPICS))
         ((given,),) = tx.rows("log", "topic_numbers_given")
         ((log_id,),) = tx.rows("database", "meta_read", name="log_id")
         return [each for each in range(given + 1, given + _AHEAD) if str(topic_uuid(log_id, each)) in folders]
