@@ -103,7 +103,7 @@ class LogClaim:
 
     def _newer_topics(self, tx: Transaction) -> list[int]:
         """Return the numbers of topics that have a folder and that the tables never gave; deleted ones were given."""
-        # First the folders: a topic's row comes before its folder, so one that appears meanwhile is not missed in the rows.
+        # Folders first: a row comes before its folder, so a topic made meanwhile is not taken for a newer one.
         folders = set(self._directory.disk.names(self._directory.path / TOPICS))
         ((given,),) = tx.rows("log", "topic_numbers_given")
         ((log_id,),) = tx.rows("database", "meta_read", name="log_id")
